@@ -1,0 +1,69 @@
+# Every target that needs packages runs `setup` first; a second run costs nothing.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-complete
+BENCH_STAMP := $(VENV)/.bench-complete
+CODE := $(wildcard src tests benchmarks tools experiments)
+
+# The main job, end to end on real data.
+DEMO := ergonet fit digits --out demo-run --overwrite
+# Test processes at a time. Two suit a laptop and a small CI machine; JAX itself uses more cores than that.
+WORKERS ?= 2
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --durations 10
+BENCH_ARGUMENTS ?=
+
+.PHONY: help setup demo test test-fast test-statistical test-browser lint format bench docs clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 20
+
+setup: $(STAMP)  ## make .venv with the pinned packages and this library in editable form
+
+$(STAMP): pyproject.toml constraints.txt tools/setup.sh
+	@bash tools/setup.sh $(VENV) plots,test,lint
+	@touch $@
+
+$(BENCH_STAMP): $(STAMP)
+	@bash tools/setup.sh $(VENV) bench
+	@touch $@
+
+demo: $(STAMP)  ## fit a Bayesian neural network to the digits and write demo-run/report.html
+	$(BIN)/$(DEMO)
+
+test: lint test-fast test-statistical test-browser  ## all that CI runs
+
+test-fast: $(STAMP)  ## the quick tests only
+	$(PYTEST) -m "not (statistical or slow or browser or gpu)"
+
+test-statistical: $(STAMP)  ## statistical tests, slow tests and the examples of the documentation
+	$(PYTEST) --dist load -m "(statistical or slow) and not (browser or gpu)"
+
+test-browser: $(STAMP)  ## open reports in headless Chromium
+	$(PYTEST) -n 0 -m "browser and not gpu"
+
+lint: $(STAMP)  ## style, types, layers and limits
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/check_limits.py
+
+format: $(STAMP)  ## mend what ruff can mend
+	$(BIN)/ruff check --fix-only $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: $(BENCH_STAMP)  ## speed against the peers; writes docs/results/speed.md
+	$(BIN)/python -m benchmarks.run $(BENCH_ARGUMENTS)
+
+docs: $(STAMP)  ## run every example of README.md and docs/
+	$(BIN)/pytest tests/integration/test_documentation.py
+
+clean:  ## remove what the other targets made, .venv included
+	rm -rf $(VENV) build dist demo-run .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks tools experiments -name __pycache__ -type d -prune -exec rm -rf {} +

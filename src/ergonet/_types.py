@@ -1,0 +1,11 @@
+"""Array types shared by the sampling layers. Shapes are checked at run time under test."""
+
+from jaxtyping import Array, Bool, Float, Int, Key, Real, UInt
+
+Scalar = Float[Array, ""]
+Flag = Bool[Array, ""]
+Count = Int[Array, ""]
+Position = Float[Array, "dim"]
+PRNGKey = Key[Array, ""]
+
+__all__ = ["Array", "Bool", "Count", "Flag", "Float", "Int", "Key", "PRNGKey", "Position", "Real", "Scalar", "UInt"]

@@ -1,0 +1,37 @@
+"""Data in: built-in sets, readers for tables, and the preprocessing that prediction needs again.
+
+Names resolve on first use, so that listing the built-in sets imports neither pandas nor scikit-learn.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from ergonet.datasets.registry import load, names
+
+if TYPE_CHECKING:
+    from ergonet.datasets.dataset import Dataset
+    from ergonet.datasets.preprocessing import Preprocessing
+    from ergonet.datasets.readers import read_table
+    from ergonet.datasets.tables import from_table, infer_task
+
+__all__ = ["Dataset", "Preprocessing", "from_table", "infer_task", "load", "names", "read_table"]
+
+_HOMES = {
+    "Dataset": "ergonet.datasets.dataset",
+    "Preprocessing": "ergonet.datasets.preprocessing",
+    "from_table": "ergonet.datasets.tables",
+    "infer_task": "ergonet.datasets.tables",
+    "read_table": "ergonet.datasets.readers",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

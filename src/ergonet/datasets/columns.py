@@ -1,0 +1,124 @@
+"""Columns of a table as arrays: found by name, measured, and encoded."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Shaped
+
+from ergonet._errors import DataError
+from ergonet.datasets.validation import Label, as_labels, capital, nearest, position_of, row_name, shorten
+
+# A spread this small against the values themselves is rounding, not information.
+_RELATIVE_ROUNDING = 1e-10
+_SMALLEST_SPREAD = 1e-300
+_NUMBERS = (int, float, np.number, np.bool_)
+
+
+def select_columns(
+    table: Any, names: Sequence[str], *, unused: Sequence[str], ignored: Sequence[str], argument: str
+) -> dict[str, np.ndarray]:
+    """The columns that are used, by name.
+
+    Args:
+        table: A pandas DataFrame, or an array [rows, columns] with exactly the columns of `names`.
+        names: All input columns of the training table, in order.
+        unused: Those of them that are not needed.
+        ignored: Other columns that may be there without a warning, such as the target.
+        argument: What the table is called in messages.
+
+    Raises:
+        DataError: A column is missing, or the array has another shape.
+    """
+    left_out = set(unused)
+    used = [name for name in names if name not in left_out]
+    if not hasattr(table, "columns"):
+        array = np.asarray(table)
+        if array.ndim != 2 or array.shape[1] != len(names):
+            raise DataError(
+                f"{capital(argument)} must be an array of shape [rows, {len(names)}] as in training, "
+                f"got {array.shape}. Its columns are, in order: {shorten(names)}."
+            )
+        return {name: array[:, i] for i, name in enumerate(names) if name not in left_out}
+    present = {str(name): name for name in table.columns}
+    missing = [name for name in used if name not in present]
+    if missing:
+        raise DataError(
+            f"{capital(argument)} lacks {len(missing)} column{'s' * (len(missing) > 1)} that training had: "
+            f"{shorten([repr(name) for name in missing])}. {nearest(missing[0], list(present))}"
+        )
+    expected = {*names, *ignored}
+    extra = [name for name in present if name not in expected]
+    if extra:
+        warnings.warn(
+            f"{capital(argument)} has {len(extra)} column{'s' * (len(extra) > 1)} that training did not "
+            f"have; ignored: {shorten([repr(name) for name in extra])}.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return {name: column_values(table[present[name]]) for name in used}
+
+
+def column_values(column: Any) -> np.ndarray:
+    """A pandas column as an array.
+
+    Float64 for numbers and booleans (missing: NaN), dates as they are, objects for all else (missing: None);
+    a column declared as categories stays one, whatever its categories are.
+    """
+    if column.dtype.kind in "biuf":
+        missing = np.asarray(column.isna())
+        numbers = np.full(len(column), np.nan)
+        numbers[~missing] = column[~missing].to_numpy(dtype=np.float64)
+        return numbers
+    if column.dtype.kind in "mM":
+        return np.asarray(column)
+    entries = column.to_numpy(dtype=object, copy=True)
+    entries[np.asarray(column.isna())] = None
+    declared = str(column.dtype) == "category"
+    if not declared and len(entries) and all(one is None or isinstance(one, _NUMBERS) for one in entries):
+        return np.array([np.nan if one is None else one for one in entries], dtype=np.float64)
+    return entries
+
+
+def mean_and_sd(
+    values: Shaped[np.ndarray, "rows columns"],
+) -> tuple[Float[np.ndarray, "columns"], Float[np.ndarray, "columns"], Bool[np.ndarray, "columns"]]:
+    """Mean and standard deviation (divisor: rows) of each column, and whether it is constant.
+
+    Values are divided by their largest magnitude first, so that nothing overflows. A column whose spread is
+    below 1e-10 of its magnitude counts as constant: what varies there is rounding. Its standard deviation is
+    reported as 1, so that dividing by it is harmless.
+    """
+    magnitude = np.abs(values).max(axis=0).astype(np.float64)
+    magnitude[magnitude == 0.0] = 1.0
+    relative = values / magnitude
+    mean = relative.mean(axis=0)
+    deviation = relative - mean
+    shift = deviation.mean(axis=0)
+    sd = np.sqrt(np.mean((deviation - shift) ** 2, axis=0))
+    constant = (sd <= _RELATIVE_ROUNDING) | (sd * magnitude < _SMALLEST_SPREAD)
+    return (mean + shift) * magnitude, np.where(constant, 1.0, sd * magnitude), constant
+
+
+def one_hot(
+    values: Any, categories: Sequence[Label], *, column: str, argument: str
+) -> Float[np.ndarray, "rows categories"]:
+    """One 0/1 column per category.
+
+    Raises:
+        DataError: A missing entry, or one that is not among the categories: names row and value.
+    """
+    positions = {category: index for index, category in enumerate(categories)}
+    labels = as_labels(values, argument=f"column {column!r} of {argument}")
+    found = [position_of(label, positions) for label in labels]
+    for row, (label, index) in enumerate(zip(labels, found, strict=True)):
+        if index is None:
+            raise DataError(
+                f"Column {column!r} of {argument} has the category {label!r} at {row_name(row)}, which the "
+                f"training rows did not have. {nearest(str(label), [str(one) for one in categories])} "
+                "Correct the value, remove the row, or train with rows of that category."
+            )
+    encoded = np.zeros((len(labels), len(categories)))
+    encoded[np.arange(len(labels)), np.array(found, dtype=np.int64)] = 1.0
+    return encoded

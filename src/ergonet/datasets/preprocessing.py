@@ -1,0 +1,229 @@
+"""What training learned about the columns, kept as plain numbers so that new rows are treated alike.
+
+Numeric columns are standardised with the mean and standard deviation of the training rows; columns of
+categories become one 0/1 column per category first. A column that is constant over the training rows is
+dropped. Nothing here is pickled: `Preprocessing.to_dict` has JSON types only.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Float32, Int32, Shaped
+
+from ergonet._errors import CapabilityError, DataError, RunDirectoryError
+from ergonet.datasets.columns import one_hot, select_columns
+from ergonet.datasets.validation import (
+    Label,
+    as_labels,
+    as_numbers,
+    as_targets,
+    capital,
+    check_finite,
+    encode_labels,
+    row_name,
+)
+
+Predicted = Float[np.ndarray, "... rows targets"]
+SCHEMA_VERSION = 1
+PER_COLUMN_SCALING = "each input column minus its training mean, over its training standard deviation"
+
+
+@dataclass(frozen=True, eq=False)
+class Preprocessing:
+    """All that prediction on new rows needs besides the draws.
+
+    Attributes:
+        task: ``"classification"`` or ``"regression"``.
+        feature_names: Input columns in the order of the user's file, dropped ones included.
+        target_names: Target columns; one for classification.
+        categories: Column name to its categories, for columns that are one-hot encoded.
+        dropped: Input columns that were constant over the training rows.
+        feature_mean: Mean of each network input before scaling, Float64 [encoded].
+        feature_sd: Its scale, positive, Float64 [encoded].
+        target_mean: Regression: mean of each target, Float64 [targets]; classification: 0 entries.
+        target_sd: Regression: standard deviation of each target; classification: 0 entries.
+        classes: Classification: the user's labels by class index; regression: empty.
+        scaling: How inputs are scaled, as a sentence for a person.
+    """
+
+    task: str
+    feature_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+    categories: Mapping[str, tuple[Label, ...]]
+    dropped: tuple[str, ...]
+    feature_mean: Float[np.ndarray, "encoded"]
+    feature_sd: Float[np.ndarray, "encoded"]
+    target_mean: Float[np.ndarray, "targets"]
+    target_sd: Float[np.ndarray, "targets"]
+    classes: tuple[Label, ...]
+    scaling: str = PER_COLUMN_SCALING
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The user's columns that are used, in file order."""
+        dropped = set(self.dropped)
+        return tuple(name for name in self.feature_names if name not in dropped)
+
+    @property
+    def encoded_names(self) -> tuple[str, ...]:
+        """Names of the network inputs: ``age``, or ``city=Bern`` for a category."""
+        return tuple(
+            f"{name}={one}" if one is not None else name
+            for name in self.kept
+            for one in self.categories.get(name, (None,))
+        )
+
+    def transform(self, table: Any, *, argument: str = "the new data") -> Float32[np.ndarray, "rows encoded"]:
+        """Scale new rows as the training rows were.
+
+        Args:
+            table: A pandas DataFrame (columns are found by name, in any order; extra ones are ignored with
+                a warning), or an array [rows, raw_features] with the columns of `feature_names` in order.
+            argument: What the table is called in messages.
+
+        Returns:
+            What the network sees, Float32 [rows, encoded].
+
+        Raises:
+            DataError: A column is missing, an entry is missing, infinite or no number, or a category was
+                not among the training rows: names column, first row, value and count.
+        """
+        columns = select_columns(
+            table, self.feature_names, unused=self.dropped, ignored=self.target_names, argument=argument
+        )
+        parts = []
+        for name in self.kept:
+            if name in self.categories:
+                parts.append(one_hot(columns[name], self.categories[name], column=name, argument=argument))
+            else:
+                numbers = as_numbers(columns[name], column=name, argument=argument)
+                check_finite(numbers[:, None], argument=argument, names=[name])
+                parts.append(numbers[:, None])
+        encoded = np.concatenate(parts, axis=1)
+        with np.errstate(over="ignore"):
+            scaled = ((encoded - self.feature_mean) / self.feature_sd).astype(np.float32)
+        _check_range(scaled, encoded, names=self.encoded_names, argument=argument)
+        return scaled
+
+    def transform_target(
+        self, values: Any, *, argument: str = "the target"
+    ) -> Int32[np.ndarray, "rows"] | Float32[np.ndarray, "rows targets"]:
+        """Labels as class indices, or targets standardised.
+
+        Args:
+            values: Labels [rows] or [rows, 1]; or numbers [rows] or [rows, targets].
+            argument: What the values are called in messages.
+
+        Returns:
+            Int32 [rows] for classification, Float32 [rows, targets] for regression.
+
+        Raises:
+            DataError: An entry is missing, infinite, no number, or a label that training did not have.
+        """
+        if self.task == "classification":
+            return encode_labels(as_labels(values, argument=argument), self.classes, argument=argument)
+        targets = as_targets(values, argument=argument, names=self.target_names)
+        if targets.shape[1] != len(self.target_names):
+            raise DataError(
+                f"{capital(argument)} has {targets.shape[1]} columns, training had {len(self.target_names)}: "
+                f"{', '.join(self.target_names)}."
+            )
+        return ((targets - self.target_mean) / self.target_sd).astype(np.float32)
+
+    def inverse_mean(self, standardised: Any) -> Predicted:
+        """Predicted locations (means, quantiles, draws) in the user's units.
+
+        Args:
+            standardised: Values on the network's scale, [..., rows, targets].
+
+        Returns:
+            Float64 of the same shape.
+
+        Raises:
+            CapabilityError: The task is classification.
+        """
+        self._require_regression("inverse_mean")
+        return np.asarray(standardised, dtype=np.float64) * self.target_sd + self.target_mean
+
+    def inverse_sd(self, standardised: Any) -> Predicted:
+        """Predicted standard deviations in the user's units; see `inverse_mean`."""
+        self._require_regression("inverse_sd")
+        return np.asarray(standardised, dtype=np.float64) * self.target_sd
+
+    def labels(self, index: Any) -> Shaped[np.ndarray, "..."]:
+        """The user's labels of class indices, of the same shape as `index`.
+
+        Raises:
+            CapabilityError: The task is regression.
+        """
+        if self.task != "classification":
+            raise CapabilityError("`labels` needs a classification task, this one is regression.")
+        return np.array(self.classes)[np.asarray(index, dtype=np.int64)]
+
+    def _require_regression(self, method: str) -> None:
+        if self.task != "regression":
+            raise CapabilityError(f"`{method}` needs a regression task: class probabilities have no units.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record in JSON types only, with the version of its layout."""
+        return {
+            "version": SCHEMA_VERSION,
+            "task": self.task,
+            "feature_names": list(self.feature_names),
+            "target_names": list(self.target_names),
+            "categories": {name: list(found) for name, found in self.categories.items()},
+            "dropped": list(self.dropped),
+            "feature_mean": self.feature_mean.tolist(),
+            "feature_sd": self.feature_sd.tolist(),
+            "target_mean": self.target_mean.tolist(),
+            "target_sd": self.target_sd.tolist(),
+            "classes": list(self.classes),
+            "scaling": self.scaling,
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Preprocessing":
+        """Restore what `to_dict` gave, bit for bit.
+
+        Raises:
+            RunDirectoryError: The layout is of another version, or a part is missing.
+        """
+        if record.get("version") != SCHEMA_VERSION:
+            raise RunDirectoryError(
+                f"The preprocessing record has version {record.get('version')!r}, this Ergonet reads version "
+                f"{SCHEMA_VERSION}. Use the Ergonet that wrote the run, or fit again."
+            )
+        parts = [name for name in cls.__dataclass_fields__ if name not in record]
+        if parts:
+            raise RunDirectoryError(f"The preprocessing record lacks {', '.join(parts)}. Fit again.")
+        return cls(
+            task=record["task"],
+            feature_names=tuple(record["feature_names"]),
+            target_names=tuple(record["target_names"]),
+            categories={name: tuple(found) for name, found in record["categories"].items()},
+            dropped=tuple(record["dropped"]),
+            feature_mean=np.asarray(record["feature_mean"], dtype=np.float64),
+            feature_sd=np.asarray(record["feature_sd"], dtype=np.float64),
+            target_mean=np.asarray(record["target_mean"], dtype=np.float64),
+            target_sd=np.asarray(record["target_sd"], dtype=np.float64),
+            classes=tuple(record["classes"]),
+            scaling=record["scaling"],
+        )
+
+
+def _check_range(
+    scaled: Float32[np.ndarray, "rows encoded"],
+    encoded: Float[np.ndarray, "rows encoded"],
+    *,
+    names: Sequence[str],
+    argument: str,
+) -> None:
+    bad = ~np.isfinite(scaled)
+    if bad.any():
+        row, column = (int(one) for one in np.argwhere(bad)[0])
+        raise DataError(
+            f"Column {names[column]!r} of {argument} has {encoded[row, column]:g} at {row_name(row)}: "
+            "too far from the training rows for single precision. Check the value and its unit."
+        )

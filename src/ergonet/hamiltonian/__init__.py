@@ -1,0 +1,1 @@
+"""Hamiltonian dynamics: phase points, metrics, integrators and the energy, each in one place."""

@@ -1,0 +1,28 @@
+"""A point of phase space, as every integrator and trajectory carries it."""
+
+import equinox as eqx
+import jax
+
+from ergonet._types import Position, Scalar
+from ergonet.models.target import Target
+
+
+class Phase(eqx.Module):
+    """Position and momentum, with the potential and its gradient at that position.
+
+    The momentum is *standardised*: `momentum = L^T p` where `inverse_mass_matrix = L L^T` and p is the
+    textbook momentum with p ~ N(0, M). A standardised momentum is N(0, I) under every metric, its kinetic
+    energy is `|momentum|^2 / 2`, and inner products such as (M^-1 p)'p' become plain dot products. The
+    metric enters only where positions and gradients meet momenta (`metric.py`).
+    """
+
+    position: Position
+    momentum: Position
+    potential: Scalar
+    gradient: Position
+
+
+def phase_at(target: Target, position: Position, momentum: Position) -> Phase:
+    """Evaluate the potential and its gradient at `position` (one gradient)."""
+    potential, gradient = jax.value_and_grad(target.potential)(position)
+    return Phase(position=position, momentum=momentum, potential=potential, gradient=gradient)

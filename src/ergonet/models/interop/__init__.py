@@ -1,0 +1,1 @@
+"""Networks from other libraries."""

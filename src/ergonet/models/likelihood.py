@@ -1,0 +1,353 @@
+"""Likelihoods: the distribution of a row's target given the network's outputs for it.
+
+Outputs are `[outputs, rows]` and prepared targets `[targets, rows]` (rows last, as inside a network). A likelihood may
+have parameters of its own, such as a noise precision; they are coordinates of the position after the weights.
+"""
+
+import abc
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ergonet._errors import DataError, SettingError
+from ergonet._types import Array, Float, PRNGKey, Scalar
+from ergonet.models.network import Leaf, Weights
+
+Outputs = Float[Array, "outputs rows"]
+Targets = Float[Array, "targets rows"]
+PerRow = Float[Array, "rows"]
+
+_LOG_TWO_PI = math.log(2 * math.pi)
+
+
+class AbstractLikelihood(eqx.Module):
+    """The distribution of the targets of a row."""
+
+    is_classification: eqx.AbstractClassVar[bool]
+
+    @abc.abstractmethod
+    def num_outputs(self, num_targets: int) -> int:
+        """Network outputs for this many targets (classes, for a classification)."""
+
+    @abc.abstractmethod
+    def prepare(self, y: Array, num_outputs: int) -> Targets:
+        """Targets rows last; raises `DataError` where they do not fit the likelihood or the network."""
+
+    @abc.abstractmethod
+    def leaves(self) -> dict[str, Leaf]:
+        """The likelihood's own coordinates by path."""
+
+    @abc.abstractmethod
+    def log_prior(self, parameters: Weights) -> Scalar:
+        """Log density of its own coordinates, Jacobians included."""
+
+    @abc.abstractmethod
+    def sample_prior(self, key: PRNGKey, dtype) -> dict[str, Array]:
+        """A draw of its own coordinates."""
+
+    @abc.abstractmethod
+    def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
+        """Normalised log density (or log probability) of each row."""
+
+    @abc.abstractmethod
+    def mean(self, parameters: Weights, outputs: Outputs) -> Array:
+        """E[target] by row: class probabilities `[classes, rows]`, or means `[targets, rows]`."""
+
+    @abc.abstractmethod
+    def variance(self, parameters: Weights, outputs: Outputs) -> Array:
+        """Var[target] given the weights, in the shape of `mean`."""
+
+    @abc.abstractmethod
+    def cdf(self, parameters: Weights, outputs: Outputs, value: Targets) -> Targets:
+        """P(target <= value) by row and target; for quantiles of predictive mixtures."""
+
+    @abc.abstractmethod
+    def quantile(self, parameters: Weights, outputs: Outputs, probability: float) -> Targets:
+        """The value below which a target falls with this probability, given the weights."""
+
+    @abc.abstractmethod
+    def sample(self, key: PRNGKey, parameters: Weights, outputs: Outputs) -> Targets:
+        """A draw of every row's targets."""
+
+    @abc.abstractmethod
+    def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
+        """What convergence in function space is judged by: log probabilities, or means."""
+
+
+def _labels(y: Array, classes: int, owner: str) -> Array:
+    """Class numbers as int32 `[rows]`, checked to lie in 0..classes-1."""
+    labels = jnp.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise DataError(f"`y` for `{owner}` must be class numbers of shape [rows], got {list(labels.shape)}.")
+    if not bool(jnp.all(labels == labels.astype(jnp.int32))):
+        raise DataError(f"`y` for `{owner}` must be whole class numbers, got {labels.dtype} with fractions.")
+    outside = (labels < 0) | (labels >= classes)
+    if bool(outside.any()):
+        row = int(jnp.argmax(outside))
+        raise DataError(
+            f"`y` for `{owner}` must lie in 0..{classes - 1}; row {row} (counted from 0) has {labels[row]}. "
+            f"Give the network as many outputs as there are classes."
+        )
+    return labels.astype(jnp.int32)
+
+
+class _NoParameters(AbstractLikelihood):
+    """Shared by likelihoods without coordinates of their own."""
+
+    def leaves(self) -> dict[str, Leaf]:
+        return {}
+
+    def log_prior(self, parameters: Weights) -> Scalar:
+        return jnp.zeros(())
+
+    def sample_prior(self, key: PRNGKey, dtype) -> dict[str, Array]:
+        return {}
+
+
+class Categorical(_NoParameters):
+    """Classes 0..K-1 with probabilities softmax(outputs); one output per class."""
+
+    is_classification = True
+
+    def num_outputs(self, num_targets: int) -> int:
+        return num_targets
+
+    def prepare(self, y: Array, num_outputs: int) -> Targets:
+        if num_outputs < 2:
+            raise SettingError("`Categorical()` needs a network with at least 2 outputs; use `Bernoulli()` for one.")
+        labels = _labels(y, num_outputs, "Categorical()")
+        return (labels[None, :] == jnp.arange(num_outputs)[:, None]).astype(jnp.float32)
+
+    def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
+        return jnp.sum(outputs * targets, axis=0) - _log_normaliser(outputs)
+
+    def mean(self, parameters: Weights, outputs: Outputs) -> Array:
+        return jax.nn.softmax(outputs, axis=0)
+
+    def variance(self, parameters: Weights, outputs: Outputs) -> Array:
+        probability = self.mean(parameters, outputs)
+        return probability * (1 - probability)
+
+    def cdf(self, parameters: Weights, outputs: Outputs, value: Targets) -> Targets:
+        cumulative = jnp.cumsum(self.mean(parameters, outputs), axis=0)
+        index = jnp.clip(jnp.floor(value).astype(jnp.int32), 0, outputs.shape[0] - 1)
+        return jnp.where(value < 0, 0.0, jnp.take_along_axis(cumulative, index, axis=0))
+
+    def quantile(self, parameters: Weights, outputs: Outputs, probability: float) -> Targets:
+        cumulative = jnp.cumsum(self.mean(parameters, outputs), axis=0)
+        return jnp.sum(cumulative < probability, axis=0, keepdims=True).astype(outputs.dtype)
+
+    def sample(self, key: PRNGKey, parameters: Weights, outputs: Outputs) -> Targets:
+        return jax.random.categorical(key, outputs, axis=0)[None, :].astype(outputs.dtype)
+
+    def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
+        return outputs - _log_normaliser(outputs)[None, :]
+
+
+def _log_normaliser(outputs: Outputs) -> PerRow:
+    """log sum_k exp(output_k) by row; the largest output is taken out, outside of the gradient."""
+    largest = jax.lax.stop_gradient(jnp.max(outputs, axis=0))
+    return jnp.log(jnp.sum(jnp.exp(outputs - largest), axis=0)) + largest
+
+
+class Bernoulli(_NoParameters):
+    """Two classes, 0 and 1, with P(1) = sigmoid(output); one output."""
+
+    is_classification = True
+
+    def num_outputs(self, num_targets: int) -> int:
+        return 1
+
+    def prepare(self, y: Array, num_outputs: int) -> Targets:
+        if num_outputs != 1:
+            raise SettingError(f"`Bernoulli()` needs a network with 1 output, got {num_outputs}; or `Categorical()`.")
+        return _labels(y, 2, "Bernoulli()")[None, :].astype(jnp.float32)
+
+    def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
+        return jnp.sum(targets * outputs - jax.nn.softplus(outputs), axis=0)
+
+    def mean(self, parameters: Weights, outputs: Outputs) -> Array:
+        return jnp.concatenate([jax.nn.sigmoid(-outputs), jax.nn.sigmoid(outputs)], axis=0)
+
+    def variance(self, parameters: Weights, outputs: Outputs) -> Array:
+        probability = self.mean(parameters, outputs)
+        return probability * (1 - probability)
+
+    def cdf(self, parameters: Weights, outputs: Outputs, value: Targets) -> Targets:
+        return jnp.where(value < 0, 0.0, jnp.where(value < 1, jax.nn.sigmoid(-outputs), 1.0))
+
+    def quantile(self, parameters: Weights, outputs: Outputs, probability: float) -> Targets:
+        return (jax.nn.sigmoid(-outputs) < probability).astype(outputs.dtype)
+
+    def sample(self, key: PRNGKey, parameters: Weights, outputs: Outputs) -> Targets:
+        return jax.random.bernoulli(key, jax.nn.sigmoid(outputs)).astype(outputs.dtype)
+
+    def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
+        return jnp.concatenate([jax.nn.log_sigmoid(-outputs), jax.nn.log_sigmoid(outputs)], axis=0)
+
+
+def _real_targets(y: Array, expected: int, owner: str) -> Targets:
+    """Real targets as `[targets, rows]`."""
+    targets = jnp.asarray(y)
+    targets = targets[:, None] if targets.ndim == 1 else targets
+    if targets.ndim != 2 or targets.shape[1] != expected:
+        raise DataError(
+            f"`y` for `{owner}` must have shape [rows, {expected}] to fit the network's outputs, "
+            f"got {list(jnp.asarray(y).shape)}."
+        )
+    return targets.T
+
+
+class GammaPrecision(eqx.Module):
+    """Prior of a noise precision: tau ~ Gamma with mean width^-2 and shape alpha / 2.
+
+    Its coordinate is the log precision, whose density has the Jacobian tau. Source: Choo 2000, section 3.2
+    (omega = width^-2); the smaller alpha, the vaguer.
+
+    Attributes:
+        width: the noise standard deviation at the mean precision, above 0, in the units of the target.
+        alpha: above 0.
+    """
+
+    width: float = eqx.field(static=True, default=0.3)
+    alpha: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self):
+        for name in ("width", "alpha"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise SettingError(f"`GammaPrecision({name}=...)` must be a finite number above 0, got {value!r}.")
+
+    def distribution(self):
+        """The NumPyro distribution of the precision."""
+        from numpyro.distributions import Gamma
+
+        return Gamma(self.alpha / 2, self.alpha / 2 * self.width**2)
+
+    def log_prob(self, log_precision: Scalar) -> Scalar:
+        """Log density of the log precision."""
+        return self.distribution().log_prob(jnp.exp(log_precision)) + log_precision
+
+    def sample(self, key: PRNGKey, dtype) -> Scalar:
+        """A log precision."""
+        return jnp.log(self.distribution().sample(key)).astype(dtype)
+
+
+LOG_PRECISION = "likelihood.log_precision"
+
+
+class Gaussian(AbstractLikelihood):
+    """Real targets with one noise level: y ~ N(output, noise^2), one output per target."""
+
+    is_classification = False
+    noise: float | GammaPrecision
+
+    def __init__(self, noise: float | GammaPrecision | None = None):
+        """
+        Args:
+            noise: the known noise standard deviation, above 0, in the units of y; or the prior of a learned one
+                (None: `GammaPrecision()`), sampled as the coordinate `likelihood.log_precision`.
+        """
+        noise = GammaPrecision() if noise is None else noise
+        if not isinstance(noise, GammaPrecision):
+            if isinstance(noise, bool) or not isinstance(noise, int | float) or not 0 < noise < math.inf:
+                raise SettingError(
+                    f"`Gaussian(noise=...)` must be a standard deviation above 0 or a `GammaPrecision`, got {noise!r}."
+                )
+        self.noise = noise
+
+    def num_outputs(self, num_targets: int) -> int:
+        return num_targets
+
+    def prepare(self, y: Array, num_outputs: int) -> Targets:
+        return _real_targets(y, num_outputs, "Gaussian()")
+
+    def leaves(self) -> dict[str, Leaf]:
+        return {LOG_PRECISION: Leaf(shape=(), fan_in=1)} if isinstance(self.noise, GammaPrecision) else {}
+
+    def log_prior(self, parameters: Weights) -> Scalar:
+        if isinstance(self.noise, GammaPrecision):
+            return self.noise.log_prob(parameters[LOG_PRECISION])
+        return jnp.zeros(())
+
+    def sample_prior(self, key: PRNGKey, dtype) -> dict[str, Array]:
+        return {LOG_PRECISION: self.noise.sample(key, dtype)} if isinstance(self.noise, GammaPrecision) else {}
+
+    def scale(self, parameters: Weights) -> Array:
+        """The noise standard deviation."""
+        if isinstance(self.noise, GammaPrecision):
+            return jnp.exp(-0.5 * parameters[LOG_PRECISION])
+        return jnp.asarray(self.noise)
+
+    def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
+        scale = self.scale(parameters)
+        residual = (targets - outputs) / scale
+        return -0.5 * jnp.sum(residual**2, axis=0) - outputs.shape[0] * (jnp.log(scale) + 0.5 * _LOG_TWO_PI)
+
+    def mean(self, parameters: Weights, outputs: Outputs) -> Array:
+        return outputs
+
+    def variance(self, parameters: Weights, outputs: Outputs) -> Array:
+        return jnp.broadcast_to(self.scale(parameters) ** 2, outputs.shape)
+
+    def cdf(self, parameters: Weights, outputs: Outputs, value: Targets) -> Targets:
+        return jax.scipy.stats.norm.cdf(value, outputs, self.scale(parameters))
+
+    def quantile(self, parameters: Weights, outputs: Outputs, probability: float) -> Targets:
+        return outputs + self.scale(parameters) * jax.scipy.stats.norm.ppf(probability)
+
+    def sample(self, key: PRNGKey, parameters: Weights, outputs: Outputs) -> Targets:
+        return outputs + self.scale(parameters) * jax.random.normal(key, outputs.shape, outputs.dtype)
+
+    def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
+        return outputs
+
+
+class HeteroscedasticGaussian(_NoParameters):
+    """Real targets whose noise depends on the inputs: two outputs per target, the means, then the log precisions."""
+
+    is_classification = False
+
+    def num_outputs(self, num_targets: int) -> int:
+        return 2 * num_targets
+
+    def prepare(self, y: Array, num_outputs: int) -> Targets:
+        if num_outputs % 2:
+            raise SettingError(
+                f"`HeteroscedasticGaussian()` needs two outputs per target (mean, log precision), got {num_outputs}."
+            )
+        return _real_targets(y, num_outputs // 2, "HeteroscedasticGaussian()")
+
+    def _split(self, outputs: Outputs) -> tuple[Array, Array]:
+        half = outputs.shape[0] // 2
+        return outputs[:half], outputs[half:]
+
+    def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
+        mean, log_precision = self._split(outputs)
+        squared = (targets - mean) ** 2 * jnp.exp(log_precision)
+        return 0.5 * jnp.sum(log_precision - squared - _LOG_TWO_PI, axis=0)
+
+    def mean(self, parameters: Weights, outputs: Outputs) -> Array:
+        return self._split(outputs)[0]
+
+    def variance(self, parameters: Weights, outputs: Outputs) -> Array:
+        return jnp.exp(-self._split(outputs)[1])
+
+    def cdf(self, parameters: Weights, outputs: Outputs, value: Targets) -> Targets:
+        mean, log_precision = self._split(outputs)
+        return jax.scipy.stats.norm.cdf(value, mean, jnp.exp(-0.5 * log_precision))
+
+    def quantile(self, parameters: Weights, outputs: Outputs, probability: float) -> Targets:
+        mean, log_precision = self._split(outputs)
+        return mean + jnp.exp(-0.5 * log_precision) * jax.scipy.stats.norm.ppf(probability)
+
+    def sample(self, key: PRNGKey, parameters: Weights, outputs: Outputs) -> Targets:
+        mean, log_precision = self._split(outputs)
+        return mean + jnp.exp(-0.5 * log_precision) * jax.random.normal(key, mean.shape, mean.dtype)
+
+    def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
+        return outputs

@@ -1,0 +1,201 @@
+"""A Bayesian neural network, and its posterior as a target.
+
+Position = all network leaves in order, then the likelihood's own coordinates. Log posterior = log prior of the
+weights + log prior of the likelihood's coordinates + sum over rows of the log likelihood.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ergonet._errors import DataError, SettingError
+from ergonet._types import Array, Float, Position, PRNGKey, Scalar
+from ergonet.diagnostics.function_space import choose_reference_rows
+from ergonet.models.likelihood import AbstractLikelihood
+from ergonet.models.network import AbstractNetwork, Leaf, Weights, as_network
+from ergonet.models.prior import AbstractPrior, PriorAssignment, assign
+from ergonet.models.target import Target
+
+NUM_REFERENCE_ROWS = 20
+
+
+class BayesianNetwork(eqx.Module):
+    """A network, the prior of its weights and a likelihood; all that predictions need besides the draws."""
+
+    network: AbstractNetwork
+    prior: PriorAssignment
+    likelihood: AbstractLikelihood
+
+    def __init__(
+        self,
+        network: Any,
+        prior: AbstractPrior | Mapping[str, AbstractPrior],
+        likelihood: AbstractLikelihood,
+    ):
+        """
+        Args:
+            network: an `MLP`, or any Equinox module that maps one row to its outputs.
+            prior: one prior for every leaf, or a mapping of leaf patterns to priors (`prior/assignment.py`).
+            likelihood: the distribution of the targets.
+
+        Raises:
+            SettingError: an argument is not of its kind, or a pattern matches no leaf.
+        """
+        if not isinstance(likelihood, AbstractLikelihood):
+            raise SettingError(
+                f"`likelihood` must be a likelihood such as `likelihoods.Categorical()`, got {likelihood!r}."
+            )
+        self.network = as_network(network)
+        self.prior = assign(prior, self.network.leaves())
+        self.likelihood = likelihood
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates of a position."""
+        return self.prior.dim + sum(leaf.size for leaf in self.likelihood.leaves().values())
+
+    def leaves(self) -> dict[str, Leaf]:
+        """Every named array of a position, in order."""
+        return self.network.leaves() | self.likelihood.leaves()
+
+    def split(self, position: Position) -> tuple[Weights, Weights]:
+        """Weights of the network, and the likelihood's own coordinates."""
+        own, start = {}, self.prior.dim
+        for path, leaf in self.likelihood.leaves().items():
+            own[path] = position[start : start + leaf.size].reshape(leaf.shape)
+            start += leaf.size
+        return self.prior.split(position), own
+
+    def outputs(self, position: Position, inputs: Array) -> Float[Array, "outputs rows"]:
+        """Network outputs for prepared inputs."""
+        return self.network.apply(self.prior.split(position), inputs)
+
+    def sample_prior(self, key: PRNGKey, dtype=jnp.float32) -> Position:
+        """A position drawn from the prior."""
+        key_weights, key_own = jax.random.split(key)
+        own = self.likelihood.sample_prior(key_own, dtype)
+        parts = [self.prior.sample(key_weights, dtype), *(value.reshape(-1) for value in own.values())]
+        return jnp.concatenate(parts)
+
+    def log_prior(self, position: Position) -> Scalar:
+        """Log prior density of a position."""
+        weights = self.prior.log_prob(position[: self.prior.dim])
+        return weights + self.likelihood.log_prior(self.split(position)[1])
+
+    def num_outputs(self, inputs: Array) -> int:
+        """Outputs of the network for prepared inputs, by tracing only."""
+        position = jax.ShapeDtypeStruct((self.dim,), jnp.float32)
+        return jax.eval_shape(lambda q, z: self.outputs(q, z), position, inputs).shape[0]
+
+    def condition(self, x: Any, y: Any, *, reference: Any = None) -> "NetworkPosterior":
+        """The posterior given data.
+
+        Args:
+            x: inputs `[rows, ...]`, finite.
+            y: targets: class numbers `[rows]`, or reals `[rows]` or `[rows, targets]`.
+            reference: inputs `[rows, ...]` whose predictions judge convergence; up to 20 of them are kept, spread
+                over the inputs. None: taken from x.
+
+        Raises:
+            DataError: x or y is empty, not finite, or of different lengths.
+            SettingError: the shapes do not fit the network.
+        """
+        x, y = _rows("x", x), jnp.asarray(y)
+        if y.ndim == 0 or y.shape[0] != x.shape[0]:
+            raise DataError(f"`x` has {x.shape[0]} rows, but `y` has shape {list(y.shape)}. They must match.")
+        if not bool(jnp.all(jnp.isfinite(y.astype(x.dtype)))):
+            raise DataError("`y` holds NaN or infinity. Drop those rows or fill them in.")
+        inputs = self.network.prepare(x)
+        targets = self.likelihood.prepare(y, self.num_outputs(inputs)).astype(x.dtype)
+        shown = x if reference is None else _rows("reference", reference)
+        flat = np.asarray(shown).reshape(shown.shape[0], -1)
+        chosen = choose_reference_rows(flat, count=NUM_REFERENCE_ROWS)
+        return NetworkPosterior(self, inputs, targets, self.network.prepare(shown[jnp.asarray(chosen)]))
+
+
+def _rows(name: str, value: Any) -> Array:
+    array = jnp.asarray(value)
+    array = array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(jnp.float32)
+    if array.ndim < 2 or array.shape[0] == 0:
+        raise DataError(f"`{name}` must have shape [rows, features] with at least 1 row, got {list(array.shape)}.")
+    bad = ~jnp.isfinite(array.reshape(array.shape[0], -1))
+    if bool(bad.any()):
+        row, column = np.argwhere(np.asarray(bad))[0]
+        raise DataError(
+            f"`{name}` holds {int(bad.sum())} values that are NaN or infinite, the first at row {row}, column {column} "
+            f"(counted from 0). Drop those rows or fill them in."
+        )
+    return array
+
+
+class NetworkPosterior(Target):
+    """The posterior of a `BayesianNetwork` given data; build it with `BayesianNetwork.condition`."""
+
+    model: BayesianNetwork
+    inputs: Array
+    targets: Array
+    reference: Array
+    dim: int = eqx.field(static=True)
+
+    def __init__(self, model: BayesianNetwork, inputs: Array, targets: Array, reference: Array):
+        self.model = model
+        self.inputs = inputs
+        self.targets = targets
+        self.reference = reference
+        self.dim = model.dim
+
+    def potential(self, position: Position) -> Scalar:
+        return self._potential(position, self.inputs, self.targets, 1.0)
+
+    def _potential(self, position: Position, inputs: Array, targets: Array, scale: float) -> Scalar:
+        rows = self._log_likelihood(position, inputs, targets)
+        return -(self.model.log_prior(position) + scale * jnp.sum(rows)).astype(position.dtype)
+
+    def _log_likelihood(self, position: Position, inputs: Array, targets: Array) -> Float[Array, "rows"]:
+        weights, own = self.model.split(position)
+        return self.model.likelihood.log_prob(own, self.model.network.apply(weights, inputs), targets)
+
+    def unravel(self, position: Position) -> dict[str, Array]:
+        weights, own = self.model.split(position)
+        return dict(weights) | dict(own)
+
+    def initial_position(self, key: PRNGKey) -> Position:
+        return self.model.sample_prior(key, self.targets.dtype)
+
+    def offers(self, capability: str) -> bool:
+        return capability in ("monitor", "log_likelihood", "minibatch_potential")
+
+    def monitor(self, position: Position) -> Float[Array, "quantity"]:
+        weights, own = self.model.split(position)
+        return self.model.likelihood.monitor(own, self.model.network.apply(weights, self.reference)).reshape(-1)
+
+    def log_likelihood(self, position: Position) -> Float[Array, "rows"]:
+        return self._log_likelihood(position, self.inputs, self.targets)
+
+    def minibatch_potential(self, position: Position, rows: Any) -> Scalar:
+        inputs, targets = rows
+        return self._potential(position, inputs, targets, self.targets.shape[1] / targets.shape[1])
+
+    def explain(self, position: Position) -> str:
+        weights, own = self.model.split(position)
+        for path, leaf in (dict(weights) | dict(own)).items():
+            if not bool(jnp.all(jnp.isfinite(leaf))):
+                return f"the leaf {path} holds values that are not finite"
+        for path, leaf, prior in zip(self.model.prior.paths, self.model.prior.leaves, self.model.prior.priors, strict=True):
+            if not bool(jnp.isfinite(prior.log_prob(weights[path], leaf))):
+                return f"the prior {prior!r} of the leaf {path} is {prior.log_prob(weights[path], leaf)} there"
+        if not bool(jnp.isfinite(self.model.likelihood.log_prior(own))):
+            return f"the prior of the parameters of {self.model.likelihood!r} is not finite there"
+        rows = self.log_likelihood(position)
+        bad = ~jnp.isfinite(rows)
+        if bool(bad.any()):
+            first = int(jnp.argmax(bad))
+            return (
+                f"the log likelihood {self.model.likelihood!r} of row {first} (counted from 0) is {rows[first]} there, "
+                f"and of {int(bad.sum())} rows in all; are x and y standardised?"
+            )
+        return "every prior and the log likelihood are finite there, but their sum or its gradient is not"

@@ -1,0 +1,25 @@
+"""Pictures of a run: arrays in, Matplotlib axes out.
+
+Every function draws on the axes it is given, or makes a figure of its own (``axes.figure``), which belongs to
+no window and to no global list of figures: save it with ``axes.figure.savefig(path)``, or return it from a
+notebook cell. Too few draws, one chain or constant values are said in the picture, never an error.
+"""
+
+from ergonet.plots.calibration import coverage_plot, reliability_diagram
+from ergonet.plots.chains import convergence_plot, log_posterior_trace, rank_plot
+from ergonet.plots.images import uncertain_images
+from ergonet.plots.regression import prediction_vs_truth, residual_plot
+from ergonet.plots.transitions import energy_plot, transitions_plot
+
+__all__ = [
+    "convergence_plot",
+    "coverage_plot",
+    "energy_plot",
+    "log_posterior_trace",
+    "prediction_vs_truth",
+    "rank_plot",
+    "reliability_diagram",
+    "residual_plot",
+    "transitions_plot",
+    "uncertain_images",
+]

@@ -1,0 +1,74 @@
+"""Pictures of calibration: what was stated against what happened."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+
+from ergonet.plots import canvas
+from ergonet.prediction.calibration import CoverageCurve, ReliabilityCurve
+
+
+def reliability_diagram(curve: ReliabilityCurve, *, axes: Axes | None = None) -> Axes:
+    """Accuracy against confidence, with 95 % intervals, and how many rows lie at each confidence.
+
+    Args:
+        curve: from ``ergonet.prediction.calibration.reliability_curve``.
+        axes: where to draw; a new figure when None.
+
+    Returns:
+        The axes.
+    """
+    axes = canvas.single_axes(axes, height=3.4)
+    _diagonal(axes)
+    share = curve.counts / max(curve.counts.sum(), 1)
+    axes.bar(
+        curve.edges[:-1], share, width=0.92 * np.diff(curve.edges), align="edge", color=canvas.BAND,
+        label="share of rows",
+    )  # fmt: skip
+    used = curve.counts > 0
+    _points(
+        axes, curve.confidence[used], curve.accuracy[used],
+        ends=np.stack([curve.lower[used], curve.upper[used]]), label="fraction right, 95 % interval",
+    )  # fmt: skip
+    axes.set_xlabel("stated probability of the predicted class")
+    axes.set_ylabel("fraction of rows that were right")
+    canvas.legend(axes, location="upper left")
+    return axes
+
+
+def coverage_plot(curve: CoverageCurve, *, axes: Axes | None = None) -> Axes:
+    """Fraction of truths inside predictive intervals against the stated probability of these intervals.
+
+    Args:
+        curve: from ``ergonet.prediction.calibration.coverage_curve``.
+        axes: where to draw; a new figure when None.
+
+    Returns:
+        The axes.
+    """
+    axes = canvas.single_axes(axes, height=3.4)
+    _diagonal(axes)
+    ends = np.stack([curve.lower, curve.upper])
+    _points(axes, curve.nominal, curve.coverage, ends=ends, label="truths inside, 95 % interval")
+    axes.set_xlabel("stated probability of the interval")
+    axes.set_ylabel("fraction of truths inside")
+    canvas.legend(axes, location="upper left")
+    return axes
+
+
+def _diagonal(axes: Axes) -> None:
+    axes.plot([0, 1], [0, 1], color=canvas.MUTED, linewidth=1, linestyle=(0, (3, 2)))
+    axes.text(0.97, 0.06, "too sure", ha="right", color=canvas.MUTED, fontsize="small", style="italic")
+    axes.text(0.03, 0.6, "too cautious", ha="left", color=canvas.MUTED, fontsize="small", style="italic")
+    axes.set_xlim(0, 1.01)
+    axes.set_ylim(0, 1.02)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+
+
+def _points(axes: Axes, stated: np.ndarray, found: np.ndarray, *, ends: np.ndarray, label: str) -> None:
+    reach = np.clip(np.stack([found - ends[0], ends[1] - found]), 0.0, None)
+    axes.errorbar(
+        stated, found, yerr=reach, color=canvas.SERIES[0], marker="o", markersize=4.5, linewidth=1.2,
+        elinewidth=1, capsize=2, label=label,
+    )  # fmt: skip

@@ -1,0 +1,107 @@
+"""What all pictures share: sizes, colours, and axes that belong to no window."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK: Final = "#1f2430"
+MUTED: Final = "#667085"
+LINE: Final = "#d5d9e0"
+BAND: Final = "#dfe9f5"
+GOOD: Final = "#2e7d50"
+BAD: Final = "#b4372e"
+SERIES: Final = (
+    "#2b6cb0",
+    "#c4620f",
+    "#2e8b6f",
+    "#7d4fa8",
+    "#a8325f",
+    "#1b7d92",
+    "#8a6d0c",
+    "#56606f",
+)
+"""Colours of chains, told apart by most people with colour-blindness; they repeat after eight."""
+
+_SIZE = (4.8, 3.1)
+
+
+def single_axes(axes: Axes | None, *, height: float = _SIZE[1]) -> Axes:
+    """The axes given, or those of a new figure, in the common style.
+
+    Args:
+        axes: where to draw, or None.
+        height: of a new figure, in inches.
+
+    Returns:
+        Axes without frame at the top and right.
+    """
+    if axes is None:
+        axes = Figure(figsize=(_SIZE[0], height), layout="constrained").add_subplot()
+    return _styled(axes)
+
+
+def several_axes(axes: Sequence[Axes] | None, rows: int, columns: int, *, height: float) -> list[Axes]:
+    """The axes given, or those of a new figure of ``rows`` times ``columns`` of them, in the common style.
+
+    Args:
+        axes: where to draw, one for each, row by row; or None.
+        rows: of a new figure.
+        columns: of a new figure.
+        height: of a new figure, in inches.
+
+    Returns:
+        Axes, row by row.
+
+    Raises:
+        ValueError: not as many axes are given as are needed.
+    """
+    if axes is None:
+        figure = Figure(figsize=(_SIZE[0], height), layout="constrained")
+        made = figure.subplots(rows, columns, squeeze=False)
+        axes = [made[row, column] for row in range(rows) for column in range(columns)]
+    if len(axes) != rows * columns:
+        raise ValueError(f"`axes` must hold {rows * columns} axes for this picture, got {len(axes)}.")
+    return [_styled(each) for each in axes]
+
+
+def say_instead(axes: Axes, sentence: str) -> Axes:
+    """Write why there is nothing to draw, in the middle of the axes, and hide the scales."""
+    axes.text(0.5, 0.5, sentence, transform=axes.transAxes, ha="center", va="center", color=MUTED, wrap=True)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    return axes
+
+
+def color_of(chain: int) -> str:
+    """The colour of a chain; eight, then again from the first."""
+    return SERIES[chain % len(SERIES)]
+
+
+def finite(values: np.ndarray) -> np.ndarray:
+    """The finite ones of ``values``, as float64 in one dimension."""
+    flat = np.asarray(values, dtype=np.float64).ravel()
+    return flat[np.isfinite(flat)]
+
+
+def legend(axes: Axes, *, location: str = "best", columns: int = 1) -> None:
+    """A legend without frame, in the ink of the page."""
+    axes.legend(
+        loc=location, ncols=columns, frameon=False, labelcolor=INK, fontsize="small", handlelength=1.2
+    )
+
+
+def _styled(axes: Axes) -> Axes:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(MUTED)
+    axes.tick_params(colors=MUTED, labelcolor=INK, labelsize="small")
+    axes.xaxis.label.set_color(INK)
+    axes.yaxis.label.set_color(INK)
+    axes.set_axisbelow(True)
+    return axes

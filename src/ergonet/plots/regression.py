@@ -1,0 +1,95 @@
+"""Pictures of predicted numbers against true ones."""
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from ergonet.plots import canvas
+
+_MOST_ROWS = 400
+
+
+def prediction_vs_truth(
+    mean: np.ndarray,
+    truth: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    *,
+    name: str = "target",
+    axes: Axes | None = None,
+) -> Axes:
+    """Predictions with their intervals against truths, those that missed in another colour.
+
+    Of more than 400 rows, 400 at equal distances in the order of the truths are shown.
+
+    Args:
+        mean: predictive means of one target, ``[rows]``.
+        truth: true values, ``[rows]``.
+        lower: lower ends of the intervals, ``[rows]``.
+        upper: upper ends, ``[rows]``.
+        name: of the target, for the axes.
+        axes: where to draw; a new figure when None.
+
+    Returns:
+        The axes.
+    """
+    axes = canvas.single_axes(axes, height=3.4)
+    shown = _spread_rows(truth)
+    if len(shown) == 0:
+        return canvas.say_instead(axes, "No rows to compare.")
+    mean, truth, lower, upper = (np.asarray(each, np.float64)[shown] for each in (mean, truth, lower, upper))
+    inside = (lower <= truth) & (truth <= upper)
+    ends = np.concatenate([truth, mean])
+    limits = [ends.min(), ends.max()]
+    axes.plot(limits, limits, color=canvas.MUTED, linewidth=1, linestyle=(0, (3, 2)))
+    for chosen, color, place in ((inside, canvas.SERIES[0], "inside"), (~inside, canvas.BAD, "outside")):
+        if chosen.any():
+            label = f"truth {place}: {chosen.sum()}"
+            axes.vlines(truth[chosen], lower[chosen], upper[chosen], color=color, alpha=0.3, linewidth=1)
+            axes.plot(truth[chosen], mean[chosen], "o", color=color, markersize=3, label=label)
+    axes.set_xlabel(f"true {name}")
+    axes.set_ylabel(f"predicted {name}")
+    canvas.legend(axes, location="upper left")
+    return axes
+
+
+def residual_plot(
+    mean: np.ndarray, truth: np.ndarray, sd: np.ndarray, *, name: str = "target", axes: Axes | None = None
+) -> Axes:
+    """Errors in predictive standard deviations against predictions, with a band for two of them.
+
+    Of more than 400 rows, 400 at equal distances in the order of the predictions are shown.
+
+    Args:
+        mean: predictive means of one target, ``[rows]``.
+        truth: true values, ``[rows]``.
+        sd: predictive standard deviations, noise included, ``[rows]``, above 0.
+        name: of the target, for the axes.
+        axes: where to draw; a new figure when None.
+
+    Returns:
+        The axes.
+    """
+    axes = canvas.single_axes(axes, height=3.4)
+    shown = _spread_rows(mean)
+    mean, truth, sd = (np.asarray(each, np.float64)[shown] for each in (mean, truth, sd))
+    usable = sd > 0
+    if not usable.any():
+        return canvas.say_instead(axes, "No rows with a spread to compare errors with.")
+    errors = (truth[usable] - mean[usable]) / sd[usable]
+    axes.axhspan(-2, 2, color=canvas.BAND, linewidth=0)
+    axes.axhline(0, color=canvas.MUTED, linewidth=1, linestyle=(0, (3, 2)))
+    far = np.abs(errors) > 2
+    for chosen, color in ((~far, canvas.SERIES[0]), (far, canvas.BAD)):
+        axes.plot(mean[usable][chosen], errors[chosen], "o", color=color, markersize=3, alpha=0.8)
+    reach = max(3.2, 1.08 * float(np.abs(errors).max()))
+    axes.set_ylim(-reach, reach)
+    axes.set_xlabel(f"predicted {name}")
+    axes.set_ylabel("(truth - prediction) / stated sd")
+    return axes
+
+
+def _spread_rows(key: np.ndarray) -> np.ndarray:
+    order = np.argsort(np.asarray(key, dtype=np.float64), kind="stable")
+    if len(order) <= _MOST_ROWS:
+        return order
+    return order[np.linspace(0, len(order) - 1, _MOST_ROWS).round().astype(np.int64)]

@@ -1,0 +1,1 @@
+"""Predictions of a posterior: in bounded memory, scored, and with their calibration."""

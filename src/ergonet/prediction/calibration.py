@@ -1,0 +1,224 @@
+"""Do stated probabilities hold? Confidence against accuracy, and nominal against actual coverage."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ergonet._errors import DataError, SettingError
+
+_Z_95 = 1.959964
+
+
+@dataclass(frozen=True)
+class ReliabilityCurve:
+    """How often the predicted class was right, by how sure the prediction was.
+
+    Attributes:
+        edges: limits of the bins of confidence, ``[bins + 1]``, from 0 to 1.
+        counts: rows in each bin, ``[bins]``.
+        confidence: mean probability of the predicted class, ``[bins]``; NaN in an empty bin.
+        accuracy: fraction of rows that were right, ``[bins]``; NaN in an empty bin.
+        lower: lower end of the 95 % interval of the accuracy (Wilson's), ``[bins]``.
+        upper: upper end of it, ``[bins]``.
+        expected_calibration_error: mean over rows of ``|accuracy - confidence|`` of their bin, 0 to 1 (Guo,
+            Pleiss, Sun and Weinberger, "On calibration of modern neural networks", ICML 2017, equation 3).
+        expected_calibration_error_standard_error: its standard error at fixed bins and signs; NaN for one
+            row.
+    """
+
+    edges: np.ndarray
+    counts: np.ndarray
+    confidence: np.ndarray
+    accuracy: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    expected_calibration_error: float
+    expected_calibration_error_standard_error: float
+
+
+@dataclass(frozen=True)
+class CoverageCurve:
+    """How often central predictive intervals hold the truth.
+
+    Attributes:
+        nominal: stated probabilities of the intervals, ``[interval]``, ascending, each above 0 and below 1.
+        coverage: fraction of truths inside, over all rows and targets, ``[interval]``.
+        lower: lower end of the 95 % interval of the coverage (Wilson's, rows as the sample), ``[interval]``.
+        upper: upper end of it, ``[interval]``.
+        mean_gap: mean over the intervals of ``|coverage - nominal|``, 0 to 1.
+        mean_gap_standard_error: its standard error over rows at fixed signs; NaN for one row.
+    """
+
+    nominal: np.ndarray
+    coverage: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    mean_gap: float
+    mean_gap_standard_error: float
+
+
+def reliability_curve(probabilities: np.ndarray, truth: np.ndarray, bins: int = 10) -> ReliabilityCurve:
+    """Accuracy against confidence in bins of equal width.
+
+    Args:
+        probabilities: predicted, ``[rows, classes]``, each row a distribution.
+        truth: indices of the true classes, ``[rows]``.
+        bins: number of bins between 0 and 1, at least 1.
+
+    Returns:
+        The curve with its counts and intervals.
+
+    Raises:
+        DataError: shapes do not fit, there is no row, or a row is no distribution.
+        SettingError: ``bins`` is below 1.
+    """
+    if bins < 1:
+        raise SettingError(f"`bins` must be at least 1, got {bins}.")
+    probabilities, truth = check_classification(probabilities, truth)
+    rows = len(truth)
+    sure = probabilities.max(axis=1)
+    right = (probabilities.argmax(axis=1) == truth).astype(np.float64)
+    where = np.clip(np.ceil(sure * bins).astype(np.int64) - 1, 0, bins - 1)
+    counts = np.bincount(where, minlength=bins)
+    sum_sure = np.bincount(where, weights=sure, minlength=bins)
+    sum_right = np.bincount(where, weights=right, minlength=bins)
+    with np.errstate(invalid="ignore"):
+        confidence, accuracy = sum_sure / counts, sum_right / counts
+    gap = sum_right - sum_sure
+    lower, upper = wilson_interval(sum_right, counts)
+    return ReliabilityCurve(
+        edges=np.linspace(0.0, 1.0, bins + 1),
+        counts=counts,
+        confidence=confidence,
+        accuracy=accuracy,
+        lower=lower,
+        upper=upper,
+        expected_calibration_error=float(np.abs(gap).sum() / rows),
+        expected_calibration_error_standard_error=standard_error(np.sign(gap)[where] * (right - sure)),
+    )
+
+
+def coverage_curve(quantiles: np.ndarray, levels: Sequence[float], truth: np.ndarray) -> CoverageCurve:
+    """Coverage of the central intervals between the quantiles at ``a`` and at ``1 - a``.
+
+    Args:
+        quantiles: predictive quantiles, ``[level, rows, targets]``.
+        levels: their probabilities, ``[level]``, each between 0 and 1; levels without a counterpart are left
+            out.
+        truth: true values, ``[rows, targets]``.
+
+    Returns:
+        The curve, narrow intervals first.
+
+    Raises:
+        DataError: shapes do not fit, there is no row, or a value is not finite.
+        SettingError: no two levels are symmetric about 1/2.
+    """
+    probabilities = np.asarray(levels, dtype=np.float64)
+    truth = finite_array(truth, "truth", 2)
+    quantiles = finite_array(quantiles, "quantiles", 3)
+    if quantiles.shape != (len(probabilities), *truth.shape):
+        raise DataError(
+            f"`quantiles` must be [level, rows, targets] = {(len(probabilities), *truth.shape)}, "
+            f"got {quantiles.shape}."
+        )
+    pairs = _symmetric_pairs(probabilities)
+    if not pairs:
+        raise SettingError(
+            f"Coverage needs levels that are symmetric about 1/2, such as 0.05 and 0.95; got {list(levels)}."
+        )
+    nominal = np.asarray([probabilities[high] - probabilities[low] for low, high in pairs])
+    inside = np.stack([(quantiles[low] <= truth) & (truth <= quantiles[high]) for low, high in pairs])
+    by_row = inside.mean(axis=2)
+    coverage = by_row.mean(axis=1)
+    lower, upper = wilson_interval(by_row.sum(axis=1), np.full(len(pairs), len(truth)))
+    gap = coverage - nominal
+    return CoverageCurve(
+        nominal=nominal,
+        coverage=coverage,
+        lower=lower,
+        upper=upper,
+        mean_gap=float(np.abs(gap).mean()),
+        mean_gap_standard_error=standard_error((np.sign(gap)[:, None] * by_row).mean(axis=0)),
+    )
+
+
+def wilson_interval(successes: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Wilson's 95 % interval of a fraction (Wilson 1927); NaN where nothing was counted.
+
+    Args:
+        successes: how many of them, ``[bins]``; need not be whole.
+        counts: of how many, ``[bins]``.
+
+    Returns:
+        Lower and upper ends, ``[bins]`` each, within 0 and 1.
+    """
+    number = np.where(counts > 0, counts, np.nan).astype(np.float64)
+    fraction, z2 = successes / number, _Z_95**2
+    middle = (fraction + z2 / (2 * number)) / (1 + z2 / number)
+    half = _Z_95 * np.sqrt(fraction * (1 - fraction) / number + z2 / (4 * number**2)) / (1 + z2 / number)
+    return np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0)
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Standard error of the mean of independent ``values``, ``[rows]``; NaN for fewer than two."""
+    if len(values) < 2:
+        return float("nan")
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def check_classification(probabilities: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Predicted distributions and true classes as float64 and integers of fitting shapes.
+
+    Raises:
+        DataError: shapes do not fit, there is no row, a row is no distribution, or a class is not there.
+    """
+    probabilities = finite_array(probabilities, "probabilities", 2)
+    truth = np.asarray(truth)
+    rows, classes = probabilities.shape
+    if truth.shape != (rows,) or not np.issubdtype(truth.dtype, np.integer):
+        raise DataError(
+            f"`truth` must hold one class index for each of the {rows} rows of `probabilities`, "
+            f"got {truth.dtype} of shape {truth.shape}."
+        )
+    wrong = (probabilities < 0).any(axis=1) | (np.abs(probabilities.sum(axis=1) - 1) > 1e-3)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"`probabilities` are no distribution in row {row}: {probabilities[row].tolist()}. "
+            "Each row must be at least 0 and sum to 1."
+        )
+    outside = (truth < 0) | (truth >= classes)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise DataError(f"`truth` has class {truth[row]} in row {row}; known are 0 to {classes - 1}.")
+    return probabilities, truth
+
+
+def finite_array(values: np.ndarray, name: str, dimensions: int) -> np.ndarray:
+    """The argument as float64, with rows on the last but one axis of several, and at least one row.
+
+    Raises:
+        DataError: the number of dimensions differs, it is empty, or a value is not finite.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != dimensions:
+        raise DataError(f"`{name}` must have {dimensions} dimensions, got shape {values.shape}.")
+    if values.size == 0:
+        raise DataError(f"`{name}` is empty (shape {values.shape}): scores need at least one row.")
+    if not np.isfinite(values).all():
+        where = tuple(int(index) for index in np.argwhere(~np.isfinite(values))[0])
+        raise DataError(
+            f"`{name}` has the value {values[where]} at index {where}; scores need finite values."
+        )
+    return values
+
+
+def _symmetric_pairs(levels: np.ndarray) -> list[tuple[int, int]]:
+    pairs = []
+    for low in np.argsort(-levels):
+        if levels[low] < 0.5 - 1e-9:
+            matches = np.flatnonzero(np.abs(levels - (1 - levels[low])) < 1e-6)
+            pairs.extend((int(low), int(high)) for high in matches[:1])
+    return pairs

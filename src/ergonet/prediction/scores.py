@@ -1,0 +1,109 @@
+"""How good predictions are, each score with its standard error over rows.
+
+The standard errors treat rows as independent, and are those of the score on other rows of the same kind; they
+do not cover the Monte Carlo error of the predictions, for which see the effective sample sizes.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ergonet._errors import DataError
+from ergonet.prediction.calibration import (
+    check_classification,
+    coverage_curve,
+    finite_array,
+    reliability_curve,
+    standard_error,
+)
+
+_SMALLEST_PROBABILITY = float(np.finfo(np.float32).tiny)
+
+
+def classification_scores(
+    probabilities: np.ndarray, truth: np.ndarray, *, bins: int = 10
+) -> dict[str, float]:
+    """Scores of predicted class probabilities.
+
+    Args:
+        probabilities: predicted, ``[rows, classes]``, each row a distribution.
+        truth: indices of the true classes, ``[rows]``.
+        bins: bins of confidence for the calibration error.
+
+    Returns:
+        ``error`` (fraction of rows whose likeliest class is wrong, 0 to 1), ``nll`` (mean of minus the log
+        probability of the true class, in nats, at most 87.3: a probability that underflows float32 counts as
+        its smallest normal number), ``calibration`` (expected calibration error, 0 to 1), each with
+        ``*_standard_error``; ``brier`` (mean squared distance to the true class, 0 to 2). Standard errors are
+        NaN for one row.
+
+    Raises:
+        DataError: shapes do not fit, there is no row, or a row is no distribution.
+        SettingError: ``bins`` is below 1.
+    """
+    probabilities, truth = check_classification(probabilities, truth)
+    of_truth = probabilities[np.arange(len(truth)), truth]
+    wrong = (probabilities.argmax(axis=1) != truth).astype(np.float64)
+    surprise = -np.log(np.clip(of_truth, _SMALLEST_PROBABILITY, 1.0))
+    brier = np.square(probabilities).sum(axis=1) - 2 * of_truth + 1
+    curve = reliability_curve(probabilities, truth, bins)
+    return {
+        "error": float(wrong.mean()),
+        "error_standard_error": standard_error(wrong),
+        "nll": float(surprise.mean()),
+        "nll_standard_error": standard_error(surprise),
+        "calibration": curve.expected_calibration_error,
+        "calibration_standard_error": curve.expected_calibration_error_standard_error,
+        "brier": float(brier.mean()),
+    }
+
+
+def regression_scores(
+    mean: np.ndarray,
+    truth: np.ndarray,
+    log_density: np.ndarray,
+    quantiles: np.ndarray,
+    levels: Sequence[float],
+) -> dict[str, float]:
+    """Scores of predictive distributions of real targets.
+
+    Args:
+        mean: predictive means, ``[rows, targets]``.
+        truth: true values, ``[rows, targets]``.
+        log_density: log predictive density at the truth, over all targets of a row, in the unit of the truth,
+            ``[rows]``.
+        quantiles: predictive quantiles, ``[level, rows, targets]``.
+        levels: their probabilities, ``[level]``, with at least one pair symmetric about 1/2.
+
+    Returns:
+        ``rmse`` (over rows and targets, in the unit of the truth), ``nll`` (mean of minus the log density),
+        ``calibration`` (mean over central intervals of ``|coverage - nominal|``, 0 to 1), each with
+        ``*_standard_error``; ``coverage_90`` (fraction of truths in the central 90 % interval) where the
+        levels have 0.05 and 0.95. Standard errors are NaN for one row, and that of ``rmse`` is 0 where every
+        error is 0.
+
+    Raises:
+        DataError: shapes do not fit, there is no row, or a value is not finite.
+        SettingError: no two levels are symmetric about 1/2.
+    """
+    mean, truth = finite_array(mean, "mean", 2), finite_array(truth, "truth", 2)
+    log_density = finite_array(log_density, "log_density", 1)
+    if mean.shape != truth.shape or log_density.shape != truth.shape[:1]:
+        raise DataError(
+            f"`mean` and `truth` must be [rows, targets] and `log_density` [rows], "
+            f"got {mean.shape}, {truth.shape} and {log_density.shape}."
+        )
+    squared = np.square(mean - truth).mean(axis=1)
+    rmse = float(np.sqrt(squared.mean()))
+    curve = coverage_curve(quantiles, levels, truth)
+    scores = {
+        "rmse": rmse,
+        "rmse_standard_error": standard_error(squared) / (2 * rmse) if rmse > 0 else 0.0,
+        "nll": float(-log_density.mean()),
+        "nll_standard_error": standard_error(log_density),
+        "calibration": curve.mean_gap,
+        "calibration_standard_error": curve.mean_gap_standard_error,
+    }
+    for i in np.flatnonzero(np.abs(curve.nominal - 0.9) < 1e-6):
+        scores["coverage_90"] = float(curve.coverage[i])
+    return scores

@@ -1,0 +1,153 @@
+"""Pictures and tables of a report that show whether the draws can be trusted."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ergonet import plots
+from ergonet.diagnostics import ConvergenceSummary, e_bfmi, summarise
+from ergonet.report import wording
+from ergonet.report.pictures import Picture, draw
+from ergonet.report.record import RunRecord
+
+
+def pictures(record: RunRecord) -> list[Picture]:
+    """Convergence, ranks, trace, energies and transitions, as far as the run has what they show."""
+    made = []
+    functions = record.evaluation.get("function_draws")
+    if functions is not None and functions.ndim == 3 and functions.shape[2]:
+        made.extend(_of_functions(functions))
+    stats, early = record.stats, record.warmup_stats
+    if _has_draws(stats.get("lp")):
+        made.append(_trace(stats["lp"], early.get("lp")))
+        made.append(_ranks(stats["lp"], "ranks-lp", "the log posterior"))
+    if _has_draws(stats.get("energy")):
+        made.append(_energies(stats["energy"]))
+    if _has_draws(stats.get("acceptance_rate")):
+        made.append(_transitions(record))
+    return made
+
+
+def by_chain(record: RunRecord) -> dict[str, Any] | None:
+    """A table with a row for each chain; None where nothing was recorded."""
+    stats = record.stats
+    columns: list[tuple[str, list[str]]] = []
+    if _has_draws(stats.get("acceptance_rate")):
+        columns.append(("mean acceptance", [f"{np.mean(chain):.2f}" for chain in stats["acceptance_rate"]]))
+    if _has_draws(stats.get("step_size")):
+        columns.append(("step size", [wording.number(float(chain[-1])) for chain in stats["step_size"]]))
+    if _has_draws(stats.get("n_steps")):
+        columns.append(("steps per draw", [wording.number(float(np.mean(chain))) for chain in stats["n_steps"]]))
+    if _has_draws(stats.get("diverging")):
+        columns.append(("divergences", [str(int(np.sum(chain))) for chain in stats["diverging"]]))
+    if _has_draws(stats.get("energy")):
+        columns.append(("E-BFMI", [wording.number(float(value), 2) for value in e_bfmi(stats["energy"])]))
+    if not columns:
+        return None
+    count = len(columns[0][1])
+    return {
+        "names": ["chain", *(name for name, _ in columns)],
+        "rows": [[str(chain), *(values[chain] for _, values in columns)] for chain in range(count)],
+    }
+
+
+def _has_draws(values: np.ndarray | None) -> bool:
+    return values is not None and values.ndim == 2 and values.size > 0
+
+
+def _of_functions(functions: np.ndarray) -> list[Picture]:
+    summary = summarise(functions)
+    chains = functions.shape[0]
+    svg = draw(
+        "convergence",
+        lambda: _figure(plots.convergence_plot(summary.rhat, summary.ess_bulk, num_chains=chains)[0]),
+    )
+    left_out = (
+        f" {wording.plural(summary.num_degenerate, 'prediction')} that never vary are left out."
+        if summary.num_degenerate
+        else ""
+    )
+    convergence = Picture(
+        title="Agreement and information, prediction by prediction",
+        svg=svg,
+        caption=(
+            "R-hat near 1 means that all chains predict the same; effective draws are what the correlated draws are "
+            f"worth.{left_out}"
+        ),
+        alternative=(
+            f"Two histograms over {functions.shape[2]} monitored predictions. Largest R-hat: "
+            f"{wording.number(summary.max_rhat, 4)}. Fewest effective draws: {wording.number(summary.min_ess_bulk)}, "
+            f"median {wording.number(summary.median_ess_bulk)}."
+        ),
+    )
+    worst = _worst(summary)
+    if worst is None:
+        return [convergence]
+    return [convergence, _ranks(functions[:, :, worst], "ranks-function", "the prediction that mixes worst")]
+
+
+def _worst(summary: ConvergenceSummary) -> int | None:
+    if not np.isnan(summary.max_rhat):
+        return int(np.nanargmax(summary.rhat))
+    return None if np.isnan(summary.min_ess_bulk) else int(np.nanargmin(summary.ess_bulk))
+
+
+def _ranks(values: np.ndarray, name: str, what: str) -> Picture:
+    return Picture(
+        title=f"Ranks of {what}",
+        svg=draw(name, lambda: _figure(plots.rank_plot(values))),
+        caption=(
+            "Each chain should find low, middle and high values equally often: level bars, mostly inside the band "
+            "that chance allows."
+        ),
+        alternative=f"Histograms of the ranks of {what} for {wording.plural(len(values), 'chain')}, a lane for each.",
+    )
+
+
+def _trace(values: np.ndarray, early: np.ndarray | None) -> Picture:
+    early = early if _has_draws(early) else None
+    return Picture(
+        title="Log posterior, draw by draw",
+        svg=draw("trace", lambda: _figure(plots.log_posterior_trace(values, early))),
+        caption="After the warm-up all chains should wander around the same level, like noise without a trend.",
+        alternative=(
+            f"Lines of the log posterior for {wording.plural(len(values), 'chain')} over "
+            f"{wording.plural(values.shape[1], 'draw')}; mean by chain: "
+            f"{', '.join(wording.number(float(mean), 5) for mean in values.mean(axis=1)[:8])}."
+        ),
+    )
+
+
+def _energies(energy: np.ndarray) -> Picture:
+    values = e_bfmi(energy)
+    return Picture(
+        title="Energy",
+        svg=draw("energy", lambda: _figure(plots.energy_plot(energy))),
+        caption=(
+            "The line (one transition) should be about as wide as the filled shape (all draws): then every draw can "
+            "reach every energy."
+        ),
+        alternative=(
+            "Histogram of energies under that of the steps between successive energies. E-BFMI by chain: "
+            f"{', '.join(wording.number(float(value), 2) for value in values[:8])}."
+        ),
+    )
+
+
+def _transitions(record: RunRecord) -> Picture:
+    accepted = record.stats["acceptance_rate"]
+    steps = record.stats.get("n_steps", np.empty((len(accepted), 0)))
+    target = wording.real(record.metrics.get("diagnostics") or {}, "target_acceptance")
+    return Picture(
+        title="Acceptance and length of the transitions",
+        svg=draw(
+            "transitions", lambda: _figure(plots.transitions_plot(accepted, steps, target_acceptance=target)[0])
+        ),
+        caption="The mean acceptance should be near the aim; the steps say how much work each draw took.",
+        alternative=f"Histograms of acceptance, mean {np.mean(accepted):.2f}, and of leapfrog steps per transition.",
+    )
+
+
+def _figure(axes: Any) -> Figure:
+    return axes.figure

@@ -1,0 +1,231 @@
+"""The first screen of a report: what was fitted, the verdict, the scores, and what it cost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ergonet.diagnostics import advice
+from ergonet.report import wording
+from ergonet.report.record import RunRecord
+
+
+@dataclass(frozen=True)
+class Card:
+    """One number with its meaning.
+
+    Attributes:
+        name: what it is.
+        value: as text.
+        error: standard error as text, or nothing.
+        meaning: one line for those who do not know the name.
+        mark: ``good``, ``bad`` or nothing.
+    """
+
+    name: str
+    value: str
+    error: str
+    meaning: str
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether results can be used.
+
+    Attributes:
+        level: ``good``, ``note``, ``bad`` or ``unknown``.
+        headline: one sentence.
+        sentences: what is off and what to change; none when all is fine.
+    """
+
+    level: str
+    headline: str
+    sentences: tuple[str, ...]
+
+
+def verdict(record: RunRecord) -> Verdict:
+    """The verdict of ``ergonet.diagnostics.advice``, as a headline and sentences."""
+    if not record.metrics.get("diagnostics"):
+        return Verdict("unknown", "The draws could not be checked: this run has no diagnostics.", ())
+    findings = advice.find(record.metrics)
+    problems = sum(finding.problem for finding in findings)
+    sentences = tuple(finding.sentence for finding in findings)
+    if problems:
+        things = "one thing is off" if problems == 1 else f"{problems} things are off"
+        return Verdict("bad", f"Do not rely on these results yet: {things}.", sentences)
+    if findings:
+        return Verdict("note", "The results can be used; the run cost more than it need have.", sentences)
+    return Verdict("good", "Every check of the draws passed: the results can be used.", ())
+
+
+def title(record: RunRecord) -> str:
+    """``Bayesian neural network for digits``, after the data."""
+    data = _table(record.metrics, "data")
+    name = data.get("name") or wording.setting(record.settings, "data", "dataset")
+    if isinstance(name, Mapping):
+        name = name.get("name")
+    return f"Bayesian neural network for {name}" if name else "Bayesian neural network"
+
+
+def story(record: RunRecord) -> str:
+    """What was done, for someone who has never heard of a posterior."""
+    metrics = record.metrics
+    chains, draws = wording.real(metrics, "num_chains"), wording.real(metrics, "num_draws")
+    count = f"{wording.grouped(chains * draws)} networks" if chains and draws else "many networks"
+    return (
+        f"Instead of one best network, this run drew {count}, each as often as the data and the prior make it "
+        "plausible. A prediction is the average over all of them; where they disagree, it is uncertain and says so."
+    )
+
+
+def fitted(record: RunRecord) -> list[tuple[str, str]]:
+    """What was fitted, as rows of a name and a description."""
+    metrics, settings = record.metrics, record.settings
+    rows = [
+        ("Data", _data(metrics)),
+        ("Network", _network(metrics, settings)),
+        ("Prior", _described(settings, "prior", "priors")),
+        ("Likelihood", _described(settings, "likelihood")),
+        ("Sampler", _sampler(metrics, settings)),
+    ]
+    return [(name, text) for name, text in rows if text]
+
+
+def score_cards(record: RunRecord) -> list[Card]:
+    """Test scores with their standard errors; none where there are no test rows."""
+    test = _table(record.metrics, "test")
+    cards = []
+    if "error" in test:
+        value, error = wording.with_error(
+            wording.real(test, "error"), wording.real(test, "error_standard_error"), percent=True
+        )
+        cards.append(Card("Test error", value, error, "of the test rows were given a wrong class"))
+    if "rmse" in test:
+        value, error = wording.with_error(wording.real(test, "rmse"), wording.real(test, "rmse_standard_error"))
+        cards.append(Card("Root mean square error", value, error, "typical size of an error, in the target's unit"))
+    if "nll" in test:
+        value, error = wording.with_error(wording.real(test, "nll"), wording.real(test, "nll_standard_error"))
+        meaning = "mean surprise at the truth (negative log likelihood, nats); lower is better"
+        cards.append(Card("Surprise", value, error, meaning))
+    if "calibration" in test:
+        value, error = wording.with_error(
+            wording.real(test, "calibration"), wording.real(test, "calibration_standard_error"), percent=True
+        )
+        meaning = "how far stated probabilities are from what happened, on average"
+        cards.append(Card("Calibration error", value, error, meaning))
+    ninety = wording.real(test, "coverage_90")
+    if ninety is not None:
+        cards.append(Card("90 % intervals", f"{100 * ninety:.1f} %", "", "of the truths lie inside them"))
+    return cards
+
+
+def trust_cards(record: RunRecord) -> list[Card]:
+    """Diagnostics of the draws, each marked as good or bad."""
+    found, cards = _table(record.metrics, "diagnostics"), []
+    needed = advice.FEWEST_EFFECTIVE_DRAWS_PER_CHAIN * (wording.real(record.metrics, "num_chains") or 1)
+    entries = (
+        ("max_rhat_function", "R-hat of predictions", 4, lambda v: v <= advice.LARGEST_RHAT,
+         f"do the chains agree? at most {advice.LARGEST_RHAT}"),
+        ("min_ess_bulk_function", "Effective draws", 3, lambda v: v >= needed,
+         f"independent draws' worth for the worst prediction; at least {wording.grouped(needed)}"),
+        ("divergences", "Divergences", 3, lambda v: v == 0, "steps that lost their way; none"),
+        ("min_ebfmi", "E-BFMI", 2, lambda v: v >= advice.SMALLEST_E_BFMI,
+         f"does each chain reach all energies? at least {advice.SMALLEST_E_BFMI}"),
+    )  # fmt: skip
+    for key, name, digits, good, meaning in entries:
+        if key in found:
+            value = wording.real(found, key)
+            text = f"{value:.3f}" if key == "max_rhat_function" and value else wording.number(value, digits)
+            mark = "good" if value is not None and good(value) else "bad"
+            cards.append(Card(name, text, "", meaning, mark))
+    return cards
+
+
+def cost(record: RunRecord) -> dict[str, Any]:
+    """Seconds by stage with their shares, gradients, and seconds per thousand of these."""
+    seconds, gradients = _table(record.metrics, "seconds"), _table(record.metrics, "gradients")
+    stages = [
+        (name, wording.real(seconds, key))
+        for key, name in (
+            ("setup", "set-up"), ("compile", "compilation"), ("warmup", "warm-up"), ("sampling", "sampling"),
+        )
+    ]  # fmt: skip
+    known = [(name, value) for name, value in stages if value is not None]
+    total = wording.real(seconds, "total") or sum(value for _, value in known)
+    counts = [(name, wording.real(gradients, key)) for key, name in (("warmup", "warm-up"), ("sampling", "sampling"))]
+    return {
+        "stages": [
+            {"name": name, "text": wording.duration(value), "share": 100 * value / total if total else 0}
+            for name, value in known
+        ],
+        "total": wording.duration(total) if known or total else "",
+        "gradients": [(name, wording.number(value, 4)) for name, value in counts if value is not None],
+        "per_draw": wording.number(
+            wording.real(_table(record.metrics, "diagnostics"), "mean_gradients_per_draw"), 3
+        ),
+    }
+
+
+def versions(record: RunRecord) -> list[tuple[str, str]]:
+    """Versions of the software, as rows."""
+    found = record.metrics.get("versions") or {}
+    return [(str(name), wording.in_words(value)) for name, value in found.items()]
+
+
+def _table(metrics: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = metrics.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _data(metrics: Mapping[str, Any]) -> str:
+    data, parts = _table(metrics, "data"), []
+    if data.get("name"):
+        parts.append(str(data["name"]))
+    train, test = wording.real(metrics, "num_train"), wording.real(metrics, "num_test")
+    if train is not None:
+        parts.append(f"{wording.plural(int(train), 'row')} to learn from")
+    if test is not None:
+        parts.append(f"{wording.plural(int(test), 'row')} held out for the test" if test else "no test rows")
+    if data.get("target"):
+        parts.append(f"target: {wording.in_words(data['target'])}")
+    classes = data.get("classes")
+    if isinstance(classes, (list, tuple)) and classes:
+        parts.append(wording.plural(len(classes), "class", "classes"))
+    return "; ".join(parts)
+
+
+def _network(metrics: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    parts = []
+    hidden = wording.setting(settings, "hidden", "hidden_units", "hidden_layers")
+    if isinstance(hidden, int):
+        hidden = [hidden]
+    if isinstance(hidden, (list, tuple)):
+        layers = wording.plural(len(hidden), "hidden layer")
+        parts.append(f"{layers} of {' and '.join(map(str, hidden))} units" if hidden else "no hidden layer (linear)")
+    activation = wording.setting(settings, "activation")
+    if activation is not None:
+        parts.append(wording.in_words(activation))
+    bias = wording.setting(settings, "bias")
+    if isinstance(bias, bool):
+        parts.append("with biases" if bias else "without biases")
+    dim = wording.real(metrics, "dim")
+    if dim is not None:
+        parts.append(f"{wording.grouped(dim)} unknown numbers in all")
+    return "; ".join(parts)
+
+
+def _described(settings: Mapping[str, Any], *names: str) -> str:
+    found = wording.setting(settings, *names)
+    return "" if found is None else wording.in_words(found)
+
+
+def _sampler(metrics: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    kernel = metrics.get("kernel") or wording.setting(settings, "kernel")
+    parts = [wording.in_words(kernel)] if kernel else []
+    chains, draws = wording.real(metrics, "num_chains"), wording.real(metrics, "num_draws")
+    warmup = wording.real(metrics, "num_warmup")
+    if chains is not None and draws is not None:
+        each = wording.plural(int(draws), "draw")
+        after = f" after {wording.grouped(warmup)} of warm-up" if warmup is not None else ""
+        parts.append(f"{wording.plural(int(chains), 'chain')} of {each}{after}")
+    return "; ".join(parts)

@@ -1,0 +1,107 @@
+"""Matplotlib figures as inline SVG in the colours of the page, and images as data addresses.
+
+Text stays text and takes the page's font. Each colour of ``ergonet.plots.canvas`` becomes a custom property of the style
+sheet, so that one picture serves light pages, dark pages and paper.
+"""
+
+import base64
+import io
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.image import imsave
+
+from ergonet.plots import canvas
+
+_STYLE: Final = {
+    "svg.fonttype": "none",
+    "font.size": 9.5,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "path.simplify": True,
+}
+_PROPERTIES: Final = {
+    canvas.INK: "ink",
+    canvas.MUTED: "muted",
+    canvas.LINE: "line",
+    canvas.BAND: "band",
+    canvas.GOOD: "good",
+    canvas.BAD: "bad",
+    **{color: f"series-{number}" for number, color in enumerate(canvas.SERIES, start=1)},
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture with what a reader needs to understand it.
+
+    Attributes:
+        title: short heading.
+        svg: an ``<svg>`` element, safe to be put into the page as it is.
+        caption: one line that says what to look for.
+        alternative: the picture in words, for those who cannot see it.
+    """
+
+    title: str
+    svg: str
+    caption: str
+    alternative: str
+
+
+def draw(name: str, plot: Callable[[], Figure]) -> str:
+    """The figure that ``plot`` makes, as an inline ``<svg>`` element.
+
+    Args:
+        name: unique in the page, of letters and hyphens; it keeps the identifiers of pictures apart.
+        plot: makes the figure; called with the style of the report.
+
+    Returns:
+        The element, without width and height: the style sheet sizes it.
+    """
+    file = io.StringIO()
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
+        figure = plot()
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = file.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(
+        r'(<svg[^>]*?) width="[^"]*"',
+        r"\1",
+        re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1),
+        count=1,
+    )
+    text = text.replace("<svg", '<svg aria-hidden="true" focusable="false"', 1)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(href="#|url\(#)', rf"\1{name}-", text)
+    text = re.sub(r"'DejaVu Sans'[^;\"]*", "inherit", text)
+    return re.sub(
+        "|".join(map(re.escape, _PROPERTIES)), lambda found: f"var(--{_PROPERTIES[found[0]]})", text
+    )
+
+
+def image_address(image: np.ndarray) -> str:
+    """An image as a ``data:`` address of a PNG file.
+
+    Args:
+        image: ``[height, width]``, any range, shown in grey; or ``[height, width, 3 or 4]`` between 0 and 1, or bytes.
+
+    Returns:
+        The address.
+    """
+    file = io.BytesIO()
+    values = np.asarray(image)
+    if values.ndim == 2:
+        values = np.nan_to_num(values.astype(np.float64))
+        low, high = values.min(), values.max()
+        values = (values - low) / (high - low) if high > low else np.zeros_like(values)
+        imsave(file, values, format="png", cmap="gray", vmin=0.0, vmax=1.0)
+    else:
+        pixels = values if values.dtype == np.uint8 else np.clip(values.astype(np.float64), 0.0, 1.0)
+        imsave(file, pixels, format="png")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")

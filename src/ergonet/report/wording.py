@@ -1,0 +1,115 @@
+"""Numbers, durations and settings in words."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with so many significant digits and no exponent between 1e-4 and 1e6: ``0.0213``, ``12 400``."""
+    if value is None or math.isnan(value):
+        return "not known"
+    if math.isinf(value):
+        return "infinite" if value > 0 else "minus infinite"
+    size = abs(value)
+    if size >= 1e6 or 0 < size < 1e-4:
+        return f"{value:.{max(digits - 1, 0)}e}"
+    decimals = digits - 1 - math.floor(math.log10(size)) if size else 0
+    return grouped(round(value, max(decimals, 0)), max(decimals, 0))
+
+
+def grouped(value: float, decimals: int = 0) -> str:
+    """A number with its thousands set apart: ``12 400``."""
+    return f"{value:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def with_error(value: float | None, error: float | None, *, percent: bool = False) -> tuple[str, str]:
+    """A value and its standard error, rounded to two digits of the error: ``("4.2 %", "± 0.9")``.
+
+    Args:
+        value: the score, or None.
+        error: its standard error, or None or NaN where it is not known.
+        percent: show a hundredfold, with the sign.
+
+    Returns:
+        The value, and the error or nothing.
+    """
+    if value is None or not math.isfinite(value):
+        return number(value), ""
+    factor, unit = (100.0, " %") if percent else (1.0, "")
+    value = factor * value
+    if error is None or not math.isfinite(error) or error <= 0:
+        return (f"{value:.1f}{unit}" if percent else number(value)), ""
+    error = factor * error
+    decimals = 1 - math.floor(math.log10(error))
+    if percent:
+        decimals = min(max(decimals, 1), 1)
+    if decimals < 0 or decimals > 6:
+        return f"{number(value)}{unit}", f"± {number(error, 2)}"
+    return f"{grouped(value, decimals)}{unit}", f"± {grouped(error, decimals)}"
+
+
+def duration(seconds: float | None) -> str:
+    """``0.4 s``, ``41 s``, ``12 min 5 s`` or ``3 h 20 min``."""
+    if seconds is None or not math.isfinite(seconds):
+        return "not known"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def plural(count: int, noun: str, several: str | None = None) -> str:
+    """``1 chain``, ``4 chains``, ``0 chains``."""
+    word = noun if count == 1 else (several or f"{noun}s")
+    return f"{grouped(count)} {word}"
+
+
+def in_words(value: Any) -> str:
+    """A setting as a person would write it: ``Normal (scale 1.0)``, ``35, 20``, ``yes``."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        named = {str(key): item for key, item in value.items()}
+        name = next((str(named.pop(key)) for key in ("name", "kind", "type") if key in named), "")
+        rest = ", ".join(f"{key.replace('_', ' ')} {in_words(item)}" for key, item in named.items())
+        return f"{name} ({rest})" if name and rest else name or rest
+    if isinstance(value, (list, tuple)):
+        return ", ".join(in_words(item) for item in value)
+    return str(value)
+
+
+def setting(settings: Mapping[str, Any], *names: str) -> Any:
+    """The first setting that has one of these names, at any depth, shallow ones first; None where there is none."""
+    for name in names:
+        level: list[Mapping[str, Any]] = [settings]
+        while level:
+            for table in level:
+                if name in table:
+                    return table[name]
+            level = [item for table in level for item in table.values() if isinstance(item, Mapping)]
+    return None
+
+
+def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """All settings as rows ``kernel.name``, ``NUTS``."""
+    for key, value in settings.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from flat_settings(value, f"{path}.")
+        else:
+            yield path, in_words(value)
+
+
+def real(record: Mapping[str, Any], name: str) -> float | None:
+    """A number of a table, or None where it is not there or not known."""
+    value = record.get(name)
+    if value is None or not isinstance(value, (int, float, np.number)) or math.isnan(value):
+        return None
+    return float(value)

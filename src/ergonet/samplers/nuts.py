@@ -1,0 +1,124 @@
+"""The no-U-turn sampler.
+
+Draw a momentum, double a tree of leapfrog states until it turns back on itself, draw one of its states. With
+rho the sum of momenta: end when (M^-1 p-)'rho <= 0 or (M^-1 p+)'rho <= 0; states weigh e^-H. Use it as the safe
+general choice: no length to tune. References: Hoffman and Gelman 2014; Betancourt 2017, appendix A; Lau 2018,
+Algorithm 6; Stan's extra checks.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ergonet._types import Flag, Position, PRNGKey, Scalar
+from ergonet.hamiltonian.integrator import Composition
+from ergonet.hamiltonian.metric import first_metric
+from ergonet.models.target import Target
+from ergonet.samplers import _settings as check
+from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
+from ergonet.samplers.hmc import first_state, probe_step, refresh, resolve_integrator
+from ergonet.trajectory.criterion import AbstractCriterion, Generalised
+from ergonet.trajectory.doubling import Doubling, DoublingTrajectory
+from ergonet.trajectory.selection import AbstractSelection, Multinomial
+
+LARGEST_DOUBLINGS = 20
+
+
+class NUTS(AbstractKernel):
+    """The no-U-turn sampler; see the module's docstring for the transition."""
+
+    max_doublings: int = eqx.field(static=True)
+    step_size: float | None = eqx.field(static=True)
+    metric: str = eqx.field(static=True)
+    target_acceptance: float = eqx.field(static=True)
+    trajectory: Doubling
+
+    def __init__(
+        self,
+        *,
+        max_doublings: int = 10,
+        step_size: float | None = None,
+        metric: str = "diagonal",
+        criterion: AbstractCriterion | None = None,
+        selection: AbstractSelection | None = None,
+        integrator: str | Composition = "leapfrog",
+        target_acceptance: float = 0.8,
+    ):
+        """
+        Args:
+            max_doublings: at most 2^max_doublings - 1 steps in a transition; 1 to 20.
+            step_size: above 0; None: found by the warm-up.
+            metric: `identity`, `diagonal` or `dense`.
+            criterion: when a tree ends; None: the generalised no-U-turn criterion.
+            selection: how a state is drawn; None: multinomial.
+            integrator: a name, or a `Composition`.
+            target_acceptance: in (0, 1).
+
+        Raises:
+            SettingError: a setting is out of its range.
+        """
+        check.require_integer("NUTS", "max_doublings", max_doublings, 1)
+        if max_doublings > LARGEST_DOUBLINGS:
+            raise check.SettingError(
+                f"`NUTS(max_doublings=...)` must be at most {LARGEST_DOUBLINGS} (a million steps), got {max_doublings}."
+            )
+        if step_size is not None:
+            check.require_positive("NUTS", "step_size", step_size)
+        check.require_between("NUTS", "target_acceptance", target_acceptance, 0, 1)
+        check.require_metric("NUTS", metric)
+        self.max_doublings = max_doublings
+        self.step_size = step_size
+        self.metric = metric
+        self.target_acceptance = target_acceptance
+        self.trajectory = Doubling(
+            criterion=criterion or Generalised(),
+            selection=selection or Multinomial(),
+            integrator=resolve_integrator(integrator),
+            max_doublings=max_doublings,
+        )
+
+    def init(self, target: Target, position: Position) -> State:
+        return first_state(target, position)
+
+    def begin(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> DoublingTrajectory:
+        key_momentum, key_tree = jax.random.split(key)
+        return self.trajectory.begin(key_tree, refresh(key_momentum, state))
+
+    def advance(self, target: Target, trajectory: DoublingTrajectory, tuning: Tuning) -> DoublingTrajectory:
+        return self.trajectory.advance(target, tuning.metric, tuning.step_size, trajectory)
+
+    def finished(self, trajectory: DoublingTrajectory) -> Flag:
+        return trajectory.finished
+
+    def conclude(self, trajectory: DoublingTrajectory) -> tuple[State, Info]:
+        position, potential, gradient, energy = self.trajectory.chosen(trajectory)
+        info = Info(
+            acceptance=trajectory.sum_acceptance / jnp.maximum(trajectory.num_states, 1),
+            gradients=trajectory.num_states * self.trajectory.integrator.gradients_per_step,
+            energy=energy,
+            energy_error=trajectory.energy_error,
+            diverging=trajectory.divergent,
+            nonfinite=trajectory.nonfinite,
+            num_steps=trajectory.num_states,
+            tree_depth=trajectory.depth,
+            moved=trajectory.moved,
+        )
+        return State(position=position, potential=potential, gradient=gradient), info
+
+    def tuning(self, target: Target, position: Position) -> Tuning:
+        return Tuning(
+            step_size=jnp.asarray(self.step_size or 1.0, position.dtype),
+            metric=first_metric(self.metric, position),
+            num_steps=jnp.ones((), jnp.int32),
+        )
+
+    def warmup(self) -> WarmupNeeds:
+        return WarmupNeeds(
+            target_acceptance=self.target_acceptance,
+            tune_step_size=self.step_size is None,
+            learn_metric=self.metric != "identity",
+            tune_length=False,
+        )
+
+    def probe(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> Scalar:
+        return probe_step(self.trajectory.integrator, key, target, state, tuning)

@@ -1,0 +1,83 @@
+"""When a doubling trajectory ends.
+
+A trajectory extends a tree of 2^d states by a new subtree of 2^d states, one leaf at a time. A criterion looks
+at *blocks*: the sets of 2^k neighbouring leaves that form the subtrees of the new subtree, and finally the whole
+tree. It keeps one row of memory per open block. Row 0 is the tree as it was before the extension; rows 1, 2, ...
+are the blocks that are open inside the new subtree, outermost first (leaf n writes the row one plus the number of
+ones in the binary form of n, which no open block needs any more). So memory is O(depth) vectors.
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+
+from ergonet._types import Array, Count, Flag, Float, Position
+from ergonet.hamiltonian.phase import Phase
+
+
+class AbstractCriterion(eqx.Module):
+    """Decides whether a block of neighbouring states has turned."""
+
+    @abc.abstractmethod
+    def begin(self, num_rows: int, start: Phase) -> Any:
+        """Memory of a tree with one state, with `num_rows` rows."""
+
+    @abc.abstractmethod
+    def extend(self, memory: Any, row: Count, previous: Phase, phase: Phase) -> Any:
+        """Add a leaf that follows `previous`; remember it as the first of a block at `row`."""
+
+    @abc.abstractmethod
+    def turned(self, memory: Any, row: Count, far: Position, phase: Phase) -> Flag:
+        """Whether the block that opened at `row` and ends at `phase` has turned.
+
+        The block's second half opened at `row + 1`. `far` is the momentum of the tree's other end, the first
+        state of row 0.
+        """
+
+
+class GeneralisedMemory(eqx.Module):
+    """Running sum of momenta, and for each open block its first momentum, the one before it, and the sum before it."""
+
+    total: Position
+    rows: Float[Array, "row 3 dim"]
+
+
+class Generalised(AbstractCriterion):
+    """No-U-turn in the form that holds for every metric, with Stan's two extra checks.
+
+    With rho the sum of the momenta of a block, end when (M^-1 p-)'rho <= 0 or (M^-1 p+)'rho <= 0. The same
+    test is made on the left half with the first momentum of the right half, and on the right half with the last
+    momentum of the left half. Source: Betancourt 2017, appendix A.4.2; Lau 2018, Algorithm 6; Stan 2.21+.
+    """
+
+    def begin(self, num_rows: int, start: Phase) -> GeneralisedMemory:
+        dim = start.momentum.size
+        rows = jnp.zeros((num_rows, 3, dim), start.momentum.dtype)
+        return GeneralisedMemory(total=start.momentum, rows=rows)
+
+    def extend(
+        self, memory: GeneralisedMemory, row: Count, previous: Phase, phase: Phase
+    ) -> GeneralisedMemory:
+        record = jnp.stack([phase.momentum, previous.momentum, memory.total])
+        rows = lax.dynamic_update_index_in_dim(memory.rows, record, row, axis=0)
+        return GeneralisedMemory(total=memory.total + phase.momentum, rows=rows)
+
+    def turned(self, memory: GeneralisedMemory, row: Count, far: Position, phase: Phase) -> Flag:
+        outer = lax.dynamic_index_in_dim(memory.rows, row, keepdims=False)
+        inner = lax.dynamic_index_in_dim(memory.rows, row + 1, keepdims=False)
+        first = jnp.where(row == 0, far, outer[0])
+        before = outer[2]
+        middle, previous, before_middle = inner[0], inner[1], inner[2]
+        last = phase.momentum
+        whole = memory.total - before
+        left = before_middle - before + middle
+        right = memory.total - before_middle + previous
+        sums = jnp.stack([whole, left, right])  # one product with all three is cheaper than single dots
+        at_first, at_last, at_middle, at_previous = sums @ first, sums @ last, sums @ middle, sums @ previous
+        opposed = jnp.stack(
+            [at_first[0], at_last[0], at_first[1], at_middle[1], at_previous[2], at_last[2]]
+        )
+        return jnp.any(opposed <= 0)

@@ -1,0 +1,52 @@
+"""How a doubling trajectory draws its next state.
+
+A selection gives every state a log weight, and exposes the two probabilities with which a doubling
+trajectory moves its running draw, so that tests can enumerate them exactly.
+"""
+
+import abc
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from ergonet._types import PRNGKey, Scalar
+
+
+class AbstractSelection(eqx.Module):
+    """Weights of states and the probabilities that follow from them."""
+
+    @abc.abstractmethod
+    def threshold(self, key: PRNGKey, energy_start: Scalar) -> Scalar:
+        """A random level drawn once per trajectory (unused where weights are deterministic)."""
+
+    @abc.abstractmethod
+    def log_weight(self, threshold: Scalar, energy_error: Scalar) -> Scalar:
+        """Log weight of a state with this H - H_start."""
+
+    @abc.abstractmethod
+    def inside(self, log_weight: Scalar, log_total: Scalar) -> Scalar:
+        """Probability that a new leaf replaces the draw of its subtree; `log_total` includes the leaf."""
+
+    @abc.abstractmethod
+    def across(self, log_subtree: Scalar, log_tree: Scalar) -> Scalar:
+        """Probability that a finished subtree's draw replaces the draw of the old tree."""
+
+
+class Multinomial(AbstractSelection):
+    """Weights e^-H; uniform progressive inside a subtree, biased progressive at the top level.
+
+    P(leaf) = w_leaf / w_subtree, P(subtree) = min(1, w_subtree / w_tree). Source: Betancourt 2017, appendix A.3;
+    Lau 2018, Algorithm 6.
+    """
+
+    def threshold(self, key: PRNGKey, energy_start: Scalar) -> Scalar:
+        return jnp.zeros_like(energy_start)
+
+    def log_weight(self, threshold: Scalar, energy_error: Scalar) -> Scalar:
+        return -energy_error
+
+    def inside(self, log_weight: Scalar, log_total: Scalar) -> Scalar:
+        return jnp.exp(log_weight - log_total)
+
+    def across(self, log_subtree: Scalar, log_tree: Scalar) -> Scalar:
+        return jnp.minimum(1.0, jnp.exp(log_subtree - log_tree))
