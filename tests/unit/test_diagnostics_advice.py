@@ -76,10 +76,9 @@ def test_only_what_casts_doubt_on_results_fails_a_strict_run(change, failed):
 
 def test_one_chain_is_told_to_be_too_few():
     metrics = planted({"max_rhat_function": None}, num_chains=1)
-    assert diagnostics.advise(metrics) == [
-        "With one chain nobody can tell whether another start would give other predictions: "
-        "run at least 4 chains."
-    ]
+    (sentence,) = diagnostics.advise(metrics)
+    assert sentence.startswith("With one chain nobody can tell")
+    assert sentence.endswith("run at least 4 chains.")
 
 
 def test_problems_come_before_waste():

@@ -59,7 +59,7 @@ def test_curve_counts_every_row_once_and_marks_empty_bins():
 
 
 def test_wilson_interval_against_a_published_value():
-    # 15 of 148 (Newcombe, "Two-sided confidence intervals for the single proportion", 1998, table I, method 3).
+    # 15 of 148: Newcombe, Statistics in Medicine 17 (1998), table I, method 3.
     lower, upper = wilson_interval(np.asarray([15.0]), np.asarray([148]))
     np.testing.assert_allclose([lower[0], upper[0]], [0.0624, 0.1605], atol=5e-5)
 

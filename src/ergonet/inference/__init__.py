@@ -1,0 +1,1 @@
+"""Running chains: one loop for every kernel and target."""

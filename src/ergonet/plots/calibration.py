@@ -58,8 +58,8 @@ def coverage_plot(curve: CoverageCurve, *, axes: Axes | None = None) -> Axes:
 
 def _diagonal(axes: Axes) -> None:
     axes.plot([0, 1], [0, 1], color=canvas.MUTED, linewidth=1, linestyle=(0, (3, 2)))
-    axes.text(0.97, 0.06, "too sure", ha="right", color=canvas.MUTED, fontsize="small", style="italic")
-    axes.text(0.03, 0.6, "too cautious", ha="left", color=canvas.MUTED, fontsize="small", style="italic")
+    axes.text(0.9, 0.42, "too sure", ha="right", color=canvas.MUTED, fontsize="small", style="italic")
+    axes.text(0.03, 0.74, "too cautious", ha="left", color=canvas.MUTED, fontsize="small", style="italic")
     axes.set_xlim(0, 1.01)
     axes.set_ylim(0, 1.02)
     for axis in (axes.xaxis, axes.yaxis):

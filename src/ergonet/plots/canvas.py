@@ -88,6 +88,12 @@ def finite(values: np.ndarray) -> np.ndarray:
     return flat[np.isfinite(flat)]
 
 
+def short(name: str) -> str:
+    """A name of the user's on one line of at most 32 characters."""
+    words = " ".join(str(name).split())
+    return words if len(words) <= 32 else words[:29] + "..."
+
+
 def legend(axes: Axes, *, location: str = "best", columns: int = 1) -> None:
     """A legend without frame, in the ink of the page."""
     axes.legend(
@@ -104,4 +110,6 @@ def _styled(axes: Axes) -> Axes:
     axes.xaxis.label.set_color(INK)
     axes.yaxis.label.set_color(INK)
     axes.set_axisbelow(True)
+    for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
+        text.set_parse_math(False)  # names of columns and classes may hold dollar signs
     return axes

@@ -131,7 +131,9 @@ def convergence_plot(
     known = canvas.finite(rhat)
     if known.size:
         _against_limit(upper, known, limit=LARGEST_RHAT, good_below=True)
-        upper.set_xlabel("R-hat (should be left of the line)")
+        infinite = int(np.isinf(rhat).sum())
+        beyond = f"; {infinite} infinite, not drawn" if infinite else ""
+        upper.set_xlabel(f"R-hat (should be left of the line{beyond})")
     else:
         why = "R-hat needs two chains." if num_chains < 2 else "R-hat: too few different draws."
         canvas.say_instead(upper, why)

@@ -17,8 +17,7 @@ def uncertain_images(
     count: int = 12,
     axes: Sequence[Axes] | None = None,
 ) -> list[Axes]:
-    """The images with the greatest entropy of the predicted class, each with its likeliest classes and its
-    true one.
+    """The images whose predicted class has the greatest entropy, with their likeliest classes and true one.
 
     Args:
         images: ``[rows, height, width]``, or ``[rows, height, width, 3]`` for colours between 0 and 1.
@@ -32,7 +31,7 @@ def uncertain_images(
         The axes, most uncertain image first.
     """
     chosen = most_uncertain(probabilities, count)
-    names = [str(name) for name in class_names or range(probabilities.shape[1])]
+    names = [canvas.short(name) for name in class_names or map(str, range(probabilities.shape[1]))]
     columns = min(4, max(len(chosen), 1))
     rows = -(-len(chosen) // columns) or 1
     cells = canvas.several_axes(axes, rows, columns, height=1.75 * rows) if axes is None else list(axes)

@@ -46,8 +46,8 @@ def prediction_vs_truth(
             label = f"truth {place}: {chosen.sum()}"
             axes.vlines(truth[chosen], lower[chosen], upper[chosen], color=color, alpha=0.3, linewidth=1)
             axes.plot(truth[chosen], mean[chosen], "o", color=color, markersize=3, label=label)
-    axes.set_xlabel(f"true {name}")
-    axes.set_ylabel(f"predicted {name}")
+    axes.set_xlabel(f"true {canvas.short(name)}")
+    axes.set_ylabel(f"predicted {canvas.short(name)}")
     canvas.legend(axes, location="upper left")
     return axes
 
@@ -83,7 +83,7 @@ def residual_plot(
         axes.plot(mean[usable][chosen], errors[chosen], "o", color=color, markersize=3, alpha=0.8)
     reach = max(3.2, 1.08 * float(np.abs(errors).max()))
     axes.set_ylim(-reach, reach)
-    axes.set_xlabel(f"predicted {name}")
+    axes.set_xlabel(f"predicted {canvas.short(name)}")
     axes.set_ylabel("(truth - prediction) / stated sd")
     return axes
 

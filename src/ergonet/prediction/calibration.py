@@ -99,7 +99,9 @@ def reliability_curve(probabilities: np.ndarray, truth: np.ndarray, bins: int = 
     )
 
 
-def coverage_curve(quantiles: np.ndarray, levels: Sequence[float], truth: np.ndarray) -> CoverageCurve:
+def coverage_curve(
+    quantiles: np.ndarray, levels: Sequence[float] | np.ndarray, truth: np.ndarray
+) -> CoverageCurve:
     """Coverage of the central intervals between the quantiles at ``a`` and at ``1 - a``.
 
     Args:

@@ -63,7 +63,7 @@ def regression_scores(
     truth: np.ndarray,
     log_density: np.ndarray,
     quantiles: np.ndarray,
-    levels: Sequence[float],
+    levels: Sequence[float] | np.ndarray,
 ) -> dict[str, float]:
     """Scores of predictive distributions of real targets.
 

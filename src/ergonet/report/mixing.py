@@ -38,7 +38,9 @@ def by_chain(record: RunRecord) -> dict[str, Any] | None:
     if _has_draws(stats.get("step_size")):
         columns.append(("step size", [wording.number(float(chain[-1])) for chain in stats["step_size"]]))
     if _has_draws(stats.get("n_steps")):
-        columns.append(("steps per draw", [wording.number(float(np.mean(chain))) for chain in stats["n_steps"]]))
+        columns.append(
+            ("steps per draw", [wording.number(float(np.mean(chain))) for chain in stats["n_steps"]])
+        )
     if _has_draws(stats.get("diverging")):
         columns.append(("divergences", [str(int(np.sum(chain))) for chain in stats["diverging"]]))
     if _has_draws(stats.get("energy")):
@@ -72,13 +74,13 @@ def _of_functions(functions: np.ndarray) -> list[Picture]:
         title="Agreement and information, prediction by prediction",
         svg=svg,
         caption=(
-            "R-hat near 1 means that all chains predict the same; effective draws are what the correlated draws are "
-            f"worth.{left_out}"
+            "R-hat near 1 means that all chains predict the same; effective draws are what the correlated "
+            f"draws are worth.{left_out}"
         ),
         alternative=(
             f"Two histograms over {functions.shape[2]} monitored predictions. Largest R-hat: "
-            f"{wording.number(summary.max_rhat, 4)}. Fewest effective draws: {wording.number(summary.min_ess_bulk)}, "
-            f"median {wording.number(summary.median_ess_bulk)}."
+            f"{wording.number(summary.max_rhat, 4)}. Fewest effective draws: "
+            f"{wording.number(summary.min_ess_bulk)}, median {wording.number(summary.median_ess_bulk)}."
         ),
     )
     worst = _worst(summary)
@@ -98,10 +100,11 @@ def _ranks(values: np.ndarray, name: str, what: str) -> Picture:
         title=f"Ranks of {what}",
         svg=draw(name, lambda: _figure(plots.rank_plot(values))),
         caption=(
-            "Each chain should find low, middle and high values equally often: level bars, mostly inside the band "
-            "that chance allows."
+            "Each chain should find low, middle and high values equally often: level bars, mostly inside "
+            "the band that chance allows."
         ),
-        alternative=f"Histograms of the ranks of {what} for {wording.plural(len(values), 'chain')}, a lane for each.",
+        alternative=f"Histograms of the ranks of {what} for {wording.plural(len(values), 'chain')}, a lane "
+        f"for each.",
     )
 
 
@@ -110,7 +113,8 @@ def _trace(values: np.ndarray, early: np.ndarray | None) -> Picture:
     return Picture(
         title="Log posterior, draw by draw",
         svg=draw("trace", lambda: _figure(plots.log_posterior_trace(values, early))),
-        caption="After the warm-up all chains should wander around the same level, like noise without a trend.",
+        caption="After the warm-up all chains should wander around the same level, like noise without a "
+        "trend.",
         alternative=(
             f"Lines of the log posterior for {wording.plural(len(values), 'chain')} over "
             f"{wording.plural(values.shape[1], 'draw')}; mean by chain: "
@@ -125,8 +129,8 @@ def _energies(energy: np.ndarray) -> Picture:
         title="Energy",
         svg=draw("energy", lambda: _figure(plots.energy_plot(energy))),
         caption=(
-            "The line (one transition) should be about as wide as the filled shape (all draws): then every draw can "
-            "reach every energy."
+            "The line (one transition) should be about as wide as the filled shape (all draws): then every "
+            "draw can reach every energy."
         ),
         alternative=(
             "Histogram of energies under that of the steps between successive energies. E-BFMI by chain: "
@@ -142,10 +146,12 @@ def _transitions(record: RunRecord) -> Picture:
     return Picture(
         title="Acceptance and length of the transitions",
         svg=draw(
-            "transitions", lambda: _figure(plots.transitions_plot(accepted, steps, target_acceptance=target)[0])
+            "transitions",
+            lambda: _figure(plots.transitions_plot(accepted, steps, target_acceptance=target)[0]),
         ),
         caption="The mean acceptance should be near the aim; the steps say how much work each draw took.",
-        alternative=f"Histograms of acceptance, mean {np.mean(accepted):.2f}, and of leapfrog steps per transition.",
+        alternative=f"Histograms of acceptance, mean {np.mean(accepted):.2f}, and of leapfrog steps per "
+        f"transition.",
     )
 
 

@@ -73,8 +73,9 @@ def story(record: RunRecord) -> str:
     chains, draws = wording.real(metrics, "num_chains"), wording.real(metrics, "num_draws")
     count = f"{wording.grouped(chains * draws)} networks" if chains and draws else "many networks"
     return (
-        f"Instead of one best network, this run drew {count}, each as often as the data and the prior make it "
-        "plausible. A prediction is the average over all of them; where they disagree, it is uncertain and says so."
+        f"Instead of one best network, this run drew {count}, each as often as the data and the prior make "
+        f"it plausible. A prediction is the average over all of them; where they disagree, it is uncertain "
+        f"and says so."
     )
 
 
@@ -101,8 +102,12 @@ def score_cards(record: RunRecord) -> list[Card]:
         )
         cards.append(Card("Test error", value, error, "of the test rows were given a wrong class"))
     if "rmse" in test:
-        value, error = wording.with_error(wording.real(test, "rmse"), wording.real(test, "rmse_standard_error"))
-        cards.append(Card("Root mean square error", value, error, "typical size of an error, in the target's unit"))
+        value, error = wording.with_error(
+            wording.real(test, "rmse"), wording.real(test, "rmse_standard_error")
+        )
+        cards.append(
+            Card("Root mean square error", value, error, "typical size of an error, in the target's unit")
+        )
     if "nll" in test:
         value, error = wording.with_error(wording.real(test, "nll"), wording.real(test, "nll_standard_error"))
         meaning = "mean surprise at the truth (negative log likelihood, nats); lower is better"
@@ -122,12 +127,12 @@ def score_cards(record: RunRecord) -> list[Card]:
 def trust_cards(record: RunRecord) -> list[Card]:
     """Diagnostics of the draws, each marked as good or bad."""
     found, cards = _table(record.metrics, "diagnostics"), []
-    needed = advice.FEWEST_EFFECTIVE_DRAWS_PER_CHAIN * (wording.real(record.metrics, "num_chains") or 1)
+    needed = advice.FEWEST_EFFECTIVE_DRAWS_PER_CHAIN * (wording.real(record.metrics, "num_chains") or 1.0)
     entries = (
         ("max_rhat_function", "R-hat of predictions", 4, lambda v: v <= advice.LARGEST_RHAT,
          f"do the chains agree? at most {advice.LARGEST_RHAT}"),
         ("min_ess_bulk_function", "Effective draws", 3, lambda v: v >= needed,
-         f"independent draws' worth for the worst prediction; at least {wording.grouped(needed)}"),
+         f"worth of the draws for the worst prediction; at least {wording.grouped(needed)}"),
         ("divergences", "Divergences", 3, lambda v: v == 0, "steps that lost their way; none"),
         ("min_ebfmi", "E-BFMI", 2, lambda v: v >= advice.SMALLEST_E_BFMI,
          f"does each chain reach all energies? at least {advice.SMALLEST_E_BFMI}"),
@@ -152,7 +157,10 @@ def cost(record: RunRecord) -> dict[str, Any]:
     ]  # fmt: skip
     known = [(name, value) for name, value in stages if value is not None]
     total = wording.real(seconds, "total") or sum(value for _, value in known)
-    counts = [(name, wording.real(gradients, key)) for key, name in (("warmup", "warm-up"), ("sampling", "sampling"))]
+    counts = [
+        (name, wording.real(gradients, key))
+        for key, name in (("warmup", "warm-up"), ("sampling", "sampling"))
+    ]
     return {
         "stages": [
             {"name": name, "text": wording.duration(value), "share": 100 * value / total if total else 0}
@@ -201,7 +209,9 @@ def _network(metrics: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
         hidden = [hidden]
     if isinstance(hidden, (list, tuple)):
         layers = wording.plural(len(hidden), "hidden layer")
-        parts.append(f"{layers} of {' and '.join(map(str, hidden))} units" if hidden else "no hidden layer (linear)")
+        parts.append(
+            f"{layers} of {' and '.join(map(str, hidden))} units" if hidden else "no hidden layer (linear)"
+        )
     activation = wording.setting(settings, "activation")
     if activation is not None:
         parts.append(wording.in_words(activation))

@@ -1,7 +1,7 @@
 """Matplotlib figures as inline SVG in the colours of the page, and images as data addresses.
 
-Text stays text and takes the page's font. Each colour of ``ergonet.plots.canvas`` becomes a custom property of the style
-sheet, so that one picture serves light pages, dark pages and paper.
+Text stays text and takes the page's font. Each colour of ``ergonet.plots.canvas`` becomes a custom property
+of the style sheet, so that one picture serves light pages, dark pages and paper.
 """
 
 import base64
@@ -23,7 +23,7 @@ _STYLE: Final = {
     "font.size": 9.5,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
-    "path.simplify": True,
+    "text.parse_math": False,
 }
 _PROPERTIES: Final = {
     canvas.INK: "ink",
@@ -70,16 +70,12 @@ def draw(name: str, plot: Callable[[], Figure]) -> str:
     text = file.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(
-        r'(<svg[^>]*?) width="[^"]*"',
-        r"\1",
-        re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1),
-        count=1,
-    )
+    for length in ("width", "height"):
+        text = re.sub(rf'(<svg[^>]*?) {length}="[^"]*"', r"\1", text, count=1)
     text = text.replace("<svg", '<svg aria-hidden="true" focusable="false"', 1)
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(href="#|url\(#)', rf"\1{name}-", text)
-    text = re.sub(r"'DejaVu Sans'[^;\"]*", "inherit", text)
+    text = re.sub(r"'DejaVu Sans'[^;\"]*", "var(--font)", text)
     return re.sub(
         "|".join(map(re.escape, _PROPERTIES)), lambda found: f"var(--{_PROPERTIES[found[0]]})", text
     )
@@ -89,19 +85,21 @@ def image_address(image: np.ndarray) -> str:
     """An image as a ``data:`` address of a PNG file.
 
     Args:
-        image: ``[height, width]``, any range, shown in grey; or ``[height, width, 3 or 4]`` between 0 and 1, or bytes.
+        image: ``[height, width]`` or ``[height, width, 1]``, any range, shown in grey; or
+            ``[height, width, 3 or 4]`` between 0 and 1, or bytes.
 
     Returns:
         The address.
     """
     file = io.BytesIO()
     values = np.asarray(image)
+    if values.ndim == 3 and values.shape[2] == 1:
+        values = values[:, :, 0]
     if values.ndim == 2:
         values = np.nan_to_num(values.astype(np.float64))
         low, high = values.min(), values.max()
         values = (values - low) / (high - low) if high > low else np.zeros_like(values)
         imsave(file, values, format="png", cmap="gray", vmin=0.0, vmax=1.0)
     else:
-        pixels = values if values.dtype == np.uint8 else np.clip(values.astype(np.float64), 0.0, 1.0)
-        imsave(file, pixels, format="png")
+        imsave(file, values if values.dtype == np.uint8 else np.clip(values, 0.0, 1.0), format="png")
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")

@@ -23,13 +23,14 @@ class RunRecord:
     Attributes:
         settings: resolved settings, as in ``settings.toml``.
         metrics: scores, diagnostics, seconds, gradients and versions, as in ``metrics.json``.
-        evaluation: arrays about test rows. Classification: ``probabilities [rows, classes]``, ``truth [rows]`` and, where
-            there are any, ``images [rows, height, width]`` and the entropies ``aleatoric [rows]`` and ``epistemic [rows]``
-            in nats. Regression, in the unit of the target: ``mean``, ``sd`` and ``truth [rows, targets]``,
-            ``quantiles [level, rows, targets]``, ``levels [level]``, ``noise_sd``. Both: ``test_rows [rows]``, indices in
-            the table, and ``function_draws [chain, draw, quantity]``, monitored predictions. Any may be missing.
-        stats: of kept draws, ``[chain, draw]`` each: ``lp``, ``energy``, ``acceptance_rate``, ``n_steps``, ``diverging``
-            and others. Any may be missing.
+        evaluation: arrays about test rows. Classification: ``probabilities [rows, classes]``, ``truth
+            [rows]`` and, where there are any, ``images [rows, height, width]`` and the entropies ``aleatoric
+            [rows]`` and ``epistemic [rows]`` in nats. Regression, in the unit of the target: ``mean``, ``sd``
+            and ``truth [rows, targets]``, ``quantiles [level, rows, targets]``, ``levels [level]``,
+            ``noise_sd``. Both: ``test_rows [rows]``, indices in the table, and
+            ``function_draws [chain, draw, quantity]``, monitored predictions. Any may be missing.
+        stats: of kept draws, ``[chain, draw]`` each: ``lp``, ``energy``, ``acceptance_rate``, ``n_steps``,
+            ``diverging`` and others. Any may be missing.
         warmup_stats: the same of the warm-up; may be empty.
     """
 
@@ -61,8 +62,8 @@ class RunRecord:
         missing = [name for name in names if not (directory / name).is_file()]
         if missing:
             raise RunDirectoryError(
-                f"The run directory {str(directory)!r} has no {' and no '.join(missing)}: the run was not finished, "
-                "or this is another directory. Finish it with `ergonet resume`, or fit again."
+                f"The run directory {str(directory)!r} has no {' and no '.join(missing)}: the run was not "
+                f"finished, or this is another directory. Finish it with `ergonet resume`, or fit again."
             )
         stats = _read(directory / "stats.npz", _arrays)
         return cls(
@@ -83,8 +84,8 @@ def _read(path: Path, reader: Callable[[Path], dict[str, Any]]) -> dict[str, Any
         return reader(path)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise RunDirectoryError(
-            f"{str(path)!r} cannot be read ({error}). It was damaged, or written by something else: fit again, "
-            "or restore it from a copy."
+            f"{str(path)!r} cannot be read ({error}). It was damaged, or written by something else: fit "
+            f"again, or restore it from a copy."
         ) from error
 
 

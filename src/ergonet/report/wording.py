@@ -8,7 +8,7 @@ import numpy as np
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number with so many significant digits and no exponent between 1e-4 and 1e6: ``0.0213``, ``12 400``."""
+    """A number with so many digits, without exponent between 1e-4 and 1e6: ``0.0213``, ``12 400``."""
     if value is None or math.isnan(value):
         return "not known"
     if math.isinf(value):
@@ -68,7 +68,7 @@ def duration(seconds: float | None) -> str:
 def plural(count: int, noun: str, several: str | None = None) -> str:
     """``1 chain``, ``4 chains``, ``0 chains``."""
     word = noun if count == 1 else (several or f"{noun}s")
-    return f"{grouped(count)} {word}"
+    return f"{grouped(float(count))} {word}"
 
 
 def in_words(value: Any) -> str:
@@ -86,7 +86,7 @@ def in_words(value: Any) -> str:
 
 
 def setting(settings: Mapping[str, Any], *names: str) -> Any:
-    """The first setting that has one of these names, at any depth, shallow ones first; None where there is none."""
+    """The first setting of one of these names, at any depth, shallow ones first; None where there is none."""
     for name in names:
         level: list[Mapping[str, Any]] = [settings]
         while level:

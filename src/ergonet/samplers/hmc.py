@@ -21,7 +21,7 @@ from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
 from ergonet.trajectory.fixed import Fixed, FixedTrajectory
 
-FIRST_NUM_STEPS = 16
+FIRST_NUM_STEPS = 32
 
 
 class HMC(AbstractKernel):

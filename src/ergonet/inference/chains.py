@@ -1,0 +1,243 @@
+"""One chain as a record, and the three compiled programs that move it.
+
+Everything a chain needs to go on is in its `ChainRecord`. `start` finds a first step size, `advance_chain` runs a
+chunk of transitions (warm-up and sampling are the same program; what is learned is an argument), `finish_stage` applies
+what a warm-up stage has learned. Keys are `fold_in(fold_in(seed, chain), transition)`: they never depend on the number
+of chains, devices or chunks.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ergonet._types import Array, Bool, Count, Float, Key, PRNGKey, Scalar
+from ergonet.adaptation import dual_averaging, length, welford
+from ergonet.adaptation.dual_averaging import DualAveraging
+from ergonet.adaptation.initial_step import find_first_step, with_step_size
+from ergonet.adaptation.length import LengthScores
+from ergonet.adaptation.warmup import Stage
+from ergonet.adaptation.welford import Moments
+from ergonet.models.target import Target
+from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, run_transition
+
+START_KEY, PROBE_KEY = 0xFFFF_FFFF, 0xFFFF_FFFE  # fold_in numbers that no transition reaches
+
+
+class Learning(eqx.Module):
+    """What the warm-up of a chain has seen."""
+
+    averaging: DualAveraging
+    moments: Moments
+    lengths: LengthScores
+
+
+class ChainRecord(eqx.Module):
+    """A chain between two transitions."""
+
+    key: Key[Array, "..."]
+    transition: Count
+    state: State
+    tuning: Tuning
+    learning: Learning
+
+
+class Plan(eqx.Module):
+    """What the transitions of a chunk teach; all false while sampling."""
+
+    tune_step_size: Bool[Array, ""]
+    learn_metric: Bool[Array, ""]
+    tune_length: Bool[Array, ""]
+
+    @staticmethod
+    def of(stage: Stage | None) -> "Plan":
+        """The plan of a stage; None: sampling."""
+        flags = (False,) * 3 if stage is None else (stage.tune_step_size, stage.learn_metric, stage.tune_length)
+        return Plan(*(jnp.asarray(flag) for flag in flags))
+
+
+class Draws(eqx.Module):
+    """What a chunk leaves behind, `[draw, ...]`; rows beyond the count that was asked for are not used."""
+
+    positions: Float[Array, "draw dim"]
+    potential: Float[Array, "draw"]
+    step_size: Float[Array, "draw"]
+    info: Info
+
+
+def quantities(target: Target, position: Array) -> Array:
+    """What lengths are tuned in: monitored predictions, or the position itself."""
+    return target.monitor(position) if target.offers("monitor") else position
+
+
+def first_record(kernel: AbstractKernel, target: Target, key: PRNGKey, position: Array) -> ChainRecord:
+    """A chain at its starting position, with a first step size where the kernel's warm-up tunes one."""
+    state = kernel.init(target, position)
+    tuning = kernel.tuning(target, position)
+    if kernel.warmup().tune_step_size:
+        probe_key = jax.random.fold_in(key, PROBE_KEY)
+        tuning = with_step_size(tuning, find_first_step(kernel, probe_key, target, state, tuning))
+    learning = Learning(
+        averaging=dual_averaging.restart(tuning.step_size),
+        moments=welford.blank(position, tuning.metric.blank_moments(position)),
+        lengths=length.blank(_lengths_seen(kernel, target, position)),
+    )
+    return ChainRecord(
+        key=key, transition=jnp.zeros((), jnp.uint32), state=state, tuning=tuning, learning=learning
+    )
+
+
+def _lengths_seen(kernel: AbstractKernel, target: Target, position: Array) -> Array:
+    return quantities(target, position) if kernel.warmup().tune_length else position[:0]
+
+
+def advance_chain(
+    kernel: AbstractKernel,
+    target: Target,
+    record: ChainRecord,
+    plan: Plan,
+    count: Count,
+    *,
+    thin: Count,
+    capacity: int,
+) -> tuple[ChainRecord, Draws]:
+    """`count` kept draws of `thin` transitions each, at most `capacity` of them."""
+
+    def one(record: ChainRecord) -> tuple[ChainRecord, Info]:
+        tuning = proposed_length(kernel, record, plan)
+        key = jax.random.fold_in(record.key, record.transition)
+        state, info = run_transition(kernel, key, target, record.state, tuning)
+        learning, tuning = learn(kernel, target, record, tuning, plan, state, info)
+        return ChainRecord(
+            key=record.key, transition=record.transition + 1, state=state, tuning=tuning, learning=learning
+        ), info
+
+    def kept(index: Count, carry: tuple[ChainRecord, Draws]) -> tuple[ChainRecord, Draws]:
+        record, draws = carry
+        step_size = record.tuning.step_size
+        record, info = one(record)
+        record, info = lax.fori_loop(1, thin, lambda _, both: _thin(both, one), (record, info))
+        row = Draws(
+            positions=record.state.position, potential=record.state.potential, step_size=step_size, info=info
+        )
+        written = jax.tree.map(lambda all_, new: lax.dynamic_update_index_in_dim(all_, new, index, 0), draws, row)
+        return record, written
+
+    return lax.fori_loop(0, count, kept, (record, blank_draws(kernel, target, record, capacity)))
+
+
+def blank_draws(kernel: AbstractKernel, target: Target, record: ChainRecord, capacity: int) -> Draws:
+    info = jax.eval_shape(
+        lambda r: run_transition(kernel, r.key, target, r.state, r.tuning)[1], record
+    )
+    state = record.state
+    shapes = Draws(
+        positions=state.position, potential=state.potential, step_size=record.tuning.step_size, info=info
+    )
+    return jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), shapes)
+
+
+def _thin(
+    both: tuple[ChainRecord, Info], one: Callable[[ChainRecord], tuple[ChainRecord, Info]]
+) -> tuple[ChainRecord, Info]:
+    record, info = one(both[0])
+    return record, merge_infos(both[1], info)
+
+
+def merge_infos(before: Info, now: Info) -> Info:
+    """The diagnostics of a kept draw: costs add up over its thinned transitions, alarms stick."""
+    return Info(
+        acceptance=now.acceptance,
+        gradients=before.gradients + now.gradients,
+        energy=now.energy,
+        energy_error=now.energy_error,
+        diverging=before.diverging | now.diverging,
+        nonfinite=before.nonfinite | now.nonfinite,
+        num_steps=before.num_steps + now.num_steps,
+        tree_depth=jnp.maximum(before.tree_depth, now.tree_depth),
+        moved=before.moved | now.moved,
+    )
+
+
+def proposed_length(kernel: AbstractKernel, record: ChainRecord, plan: Plan) -> Tuning:
+    """The tuning of the next transition: a candidate length while lengths are tuned."""
+    tuning = record.tuning
+    if not kernel.warmup().tune_length:
+        return tuning
+    turn = record.learning.lengths.count.astype(jnp.int32)
+    num_steps = jnp.where(plan.tune_length, length.candidate(turn), tuning.num_steps)
+    return Tuning(step_size=tuning.step_size, metric=tuning.metric, num_steps=num_steps)
+
+
+def learn(
+    kernel: AbstractKernel,
+    target: Target,
+    record: ChainRecord,
+    tuning: Tuning,
+    plan: Plan,
+    *after: Any,
+) -> tuple[Learning, Tuning]:
+    """Dual averaging, moments and length scores, each where the plan asks for it."""
+    state, info = after
+    needs, learning = kernel.warmup(), record.learning
+    averaging, step_size = learning.averaging, tuning.step_size
+    if needs.tune_step_size:
+        new_averaging, new_step = dual_averaging.update(averaging, info.acceptance, needs.target_acceptance)
+        averaging = jax.tree.map(lambda n, o: jnp.where(plan.tune_step_size, n, o), new_averaging, averaging)
+        step_size = jnp.where(plan.tune_step_size, new_step, step_size)
+    moments = learning.moments
+    if needs.learn_metric:
+        moments = lax.cond(plan.learn_metric, lambda m: welford.observe(m, state.position), lambda m: m, moments)
+    lengths = learning.lengths
+    if needs.tune_length:
+
+        def score(scores: LengthScores) -> LengthScores:
+            turn = scores.count.astype(jnp.int32)
+            before = quantities(target, record.state.position)
+            return length.observe(scores, turn, before, quantities(target, state.position))
+
+        lengths = lax.cond(plan.tune_length, score, lambda scores: scores, lengths)
+    tuning = Tuning(step_size=step_size, metric=tuning.metric, num_steps=tuning.num_steps)
+    return Learning(averaging=averaging, moments=moments, lengths=lengths), tuning
+
+
+def finish_stage(
+    kernel: AbstractKernel, target: Target, record: ChainRecord, plan: Plan, is_last: Bool[Array, ""]
+) -> ChainRecord:
+    """Apply what a stage has learned: renew the metric and search a step size anew, take the best length; after the
+    last stage, the averaged step size."""
+    needs, learning, tuning = kernel.warmup(), record.learning, record.tuning
+    position = record.state.position
+    metric, averaging, num_steps, lengths = tuning.metric, learning.averaging, tuning.num_steps, learning.lengths
+    step_size: Scalar = tuning.step_size
+    moments = learning.moments
+    if needs.learn_metric:
+        renewed = metric.with_covariance(welford.regularised_covariance(moments))
+        usable = plan.learn_metric & (moments.count > 2)
+        metric = jax.tree.map(lambda n, o: jnp.where(usable, n, o), renewed, metric)
+        fresh = welford.blank(position, moments.squares)
+        moments = jax.tree.map(lambda n, o: jnp.where(plan.learn_metric, n, o), fresh, moments)
+    if needs.tune_length:
+        num_steps = jnp.where(plan.tune_length, length.best_length(lengths), num_steps)
+        fresh_scores = jax.tree.map(jnp.zeros_like, lengths)
+        lengths = jax.tree.map(lambda n, o: jnp.where(plan.tune_length, n, o), fresh_scores, lengths)
+    if needs.tune_step_size:
+        tuned = plan.tune_step_size & (averaging.count > 0)
+        step_size = jnp.where(tuned & is_last, dual_averaging.averaged(averaging), step_size)
+        renew = (plan.learn_metric | plan.tune_length) & ~is_last
+        probe_key = jax.random.fold_in(jax.random.fold_in(record.key, PROBE_KEY), record.transition)
+        candidate = Tuning(step_size=dual_averaging.averaged(averaging), metric=metric, num_steps=num_steps)
+        searched = find_first_step(kernel, probe_key, target, record.state, candidate)
+        step_size = jnp.where(renew, jnp.where(plan.learn_metric, searched, candidate.step_size), step_size)
+        restarted = dual_averaging.restart(step_size, is_tuned=~plan.learn_metric)
+        averaging = jax.tree.map(lambda n, o: jnp.where(renew, n, o), restarted, averaging)
+    return ChainRecord(
+        key=record.key,
+        transition=record.transition,
+        state=record.state,
+        tuning=Tuning(step_size=step_size, metric=metric, num_steps=num_steps),
+        learning=Learning(averaging=averaging, moments=moments, lengths=lengths),
+    )

@@ -1,0 +1,166 @@
+"""A job: the chains of one program, moved from stage to stage in chunks by a worker thread."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ergonet._types import Array
+from ergonet.adaptation.warmup import Warmup
+from ergonet.inference.chains import Draws, Plan
+from ergonet.inference.programs import Programs
+from ergonet.inference.samples import statistics_of
+from ergonet.inference.store import POSITIONS
+from ergonet.models.target import Target
+from ergonet.samplers.base import AbstractKernel
+
+CHUNK_SECONDS = 0.5
+CHUNK_BYTES = 4 * 2**20
+LARGEST_CHUNK = 1000
+
+
+def chunk_capacity(dim: int, itemsize: int) -> int:
+    """Draws that a chunk can hold: 4 MiB of positions, at most 1000, at least 1."""
+    return max(1, min(LARGEST_CHUNK, CHUNK_BYTES // (dim * itemsize)))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all jobs of a run share."""
+
+    kernel: AbstractKernel
+    target: Target
+    warmup: Warmup
+    num_draws: int
+    thin: int
+    capacity: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a chunk leaves behind: rows of each of the job's chains, `[chain, draw, ...]` by field."""
+
+    is_warmup: bool
+    start: int
+    count: int
+    fields: dict[str, np.ndarray]
+
+
+class Job:
+    """One or more chains of a device. `step` does the next chunk; only one thread calls it at a time."""
+
+    def __init__(self, settings: Settings, programs: Programs, *, chains: tuple[int, ...], device: Any, is_batched: bool):
+        self.chains = chains
+        self.busy = {"warmup": 0.0, "sampling": 0.0}
+        self._settings = settings
+        self._programs = programs
+        self._device = device
+        self._is_batched = is_batched
+        self._target = jax.device_put(settings.target, device) if device is not None else settings.target
+        self._record: Any = None
+        self._stage = 0
+        self._in_stage = 0
+        self._warmed = 0
+        self.drawn = 0
+        self._seconds_per_draw = 0.0
+
+    @property
+    def transitions(self) -> int:
+        """Transitions so far."""
+        return self._warmed + self.drawn * self._settings.thin
+
+    @property
+    def total(self) -> int:
+        """Transitions of the whole run."""
+        return self._settings.warmup.num_transitions + self._settings.num_draws * self._settings.thin
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every draw has been made."""
+        return self.drawn >= self._settings.num_draws
+
+    @property
+    def record(self) -> Any:
+        """The chains between two chunks."""
+        return self._record
+
+    def start(self, keys: list[Array], positions: list[Array]) -> None:
+        """Place the chains at their starting positions and find their first step sizes."""
+        s = self._settings
+        if self._is_batched:
+            arguments = (jnp.stack(keys), jnp.stack(positions))
+        else:
+            arguments = (keys[0], positions[0])
+        arguments = jax.device_put(arguments, self._device)
+        self._record = self._programs.first_record(s.kernel, self._target, *arguments)
+
+    def compile(self) -> None:
+        """Run every program once on no transitions, so that nothing compiles later."""
+        s = self._settings
+        self._advance(Plan.of(None), 0)
+        if s.warmup.stages:
+            self._programs.finish_stage(s.kernel, self._target, self._record, Plan.of(None), jnp.asarray(False))
+
+    def _advance(self, plan: Plan, count: int) -> tuple[Any, Draws]:
+        s = self._settings
+        thin = 1 if self._stage < len(s.warmup.stages) else s.thin
+        return self._programs.advance(
+            s.kernel,
+            self._target,
+            self._record,
+            plan,
+            jnp.asarray(count, jnp.int32),
+            thin=jnp.asarray(thin, jnp.int32),
+            capacity=s.capacity,
+        )
+
+    def step(self) -> Block:
+        """The next chunk, and the end of its stage where it completes one."""
+        began = time.perf_counter()
+        s = self._settings
+        is_warmup = self._stage < len(s.warmup.stages)
+        stage = s.warmup.stages[self._stage] if is_warmup else None
+        left = stage.num_transitions - self._in_stage if stage else s.num_draws - self.drawn
+        count = min(left, self._chunk_size(is_warmup))
+        self._record, draws = self._advance(Plan.of(stage), count)
+        fields = self._fields(draws, count, is_warmup)
+        start = self._warmed if is_warmup else self.drawn
+        if stage:
+            self._in_stage += count
+            self._warmed += count
+            if self._in_stage == stage.num_transitions:
+                self._finish_stage(stage)
+        else:
+            self.drawn += count
+        elapsed = time.perf_counter() - began
+        per_transition = 1 if is_warmup else s.thin
+        self._seconds_per_draw = elapsed / (count * per_transition)
+        self.busy["warmup" if is_warmup else "sampling"] += elapsed
+        return Block(is_warmup=is_warmup, start=start, count=count, fields=fields)
+
+    def _finish_stage(self, stage: Any) -> None:
+        s = self._settings
+        is_last = self._stage + 1 == len(s.warmup.stages)
+        self._record = self._programs.finish_stage(
+            s.kernel, self._target, self._record, Plan.of(stage), jnp.asarray(is_last)
+        )
+        self._stage += 1
+        self._in_stage = 0
+
+    def _chunk_size(self, is_warmup: bool) -> int:
+        """Draws that take about half a second at the rate of the last chunk."""
+        if not self._seconds_per_draw:
+            return min(10, self._settings.capacity)
+        per_draw = self._seconds_per_draw * (1 if is_warmup else self._settings.thin)
+        return max(1, min(self._settings.capacity, int(CHUNK_SECONDS / per_draw)))
+
+    def _fields(self, draws: Draws, count: int, is_warmup: bool) -> dict[str, np.ndarray]:
+        fields = statistics_of(draws, count)
+        if not is_warmup:
+            fields[POSITIONS] = np.asarray(draws.positions)[..., :count, :]
+        if self._is_batched:
+            return fields
+        return {name: values[None] for name, values in fields.items()}

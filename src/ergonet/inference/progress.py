@@ -1,0 +1,180 @@
+"""What a person sees while chains run: a live table in terminals and notebooks, time-stamped lines elsewhere."""
+
+import abc
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One chain (or batch of chains) after a chunk.
+
+    Attributes:
+        job: number of the job, from 0.
+        phase: `warm-up` or `sampling`.
+        done: transitions so far, of both phases.
+        total: transitions of the whole run.
+        step_size: the present one, averaged over the job's chains.
+        acceptance: mean over the chunk.
+        gradients: potential gradients so far.
+        divergences: while sampling, so far.
+    """
+
+    job: int
+    phase: str
+    done: int
+    total: int
+    step_size: float
+    acceptance: float
+    gradients: int
+    divergences: int
+
+
+class AbstractProgress(abc.ABC):
+    """Receives what happens, from the main thread only."""
+
+    @abc.abstractmethod
+    def begin(self, num_jobs: int, chains_per_job: int) -> None:
+        """The run starts."""
+
+    @abc.abstractmethod
+    def say(self, message: str) -> None:
+        """A sentence for the person."""
+
+    @abc.abstractmethod
+    def tick(self, tick: Tick) -> None:
+        """A chunk is done."""
+
+    @abc.abstractmethod
+    def end(self) -> None:
+        """The run is over; called also after errors."""
+
+
+class Silent(AbstractProgress):
+    """Says nothing."""
+
+    def begin(self, num_jobs: int, chains_per_job: int) -> None:
+        return None
+
+    def say(self, message: str) -> None:
+        return None
+
+    def tick(self, tick: Tick) -> None:
+        return None
+
+    def end(self) -> None:
+        return None
+
+
+class Lines(AbstractProgress):
+    """Plain time-stamped lines, one every ten seconds and at the ends; for log files and pipes."""
+
+    def __init__(self, stream: TextIO | None = None, *, path: str | os.PathLike[str] | None = None):
+        """
+        Args:
+            stream: where lines go; standard error unless given.
+            path: a log file to append to instead.
+        """
+        self._path = Path(path) if path is not None else None
+        self._stream = stream
+        self._last = 0.0
+        self._ticks: dict[int, Tick] = {}
+        self._num_jobs = 0
+
+    def begin(self, num_jobs: int, chains_per_job: int) -> None:
+        self._num_jobs = num_jobs
+        self._ticks = {}
+        self._last = time.monotonic()
+
+    def say(self, message: str) -> None:
+        line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {message}\n"
+        if self._path is not None:
+            with open(self._path, "a", encoding="utf-8") as file:
+                file.write(line)
+        else:
+            stream = self._stream or sys.stderr
+            stream.write(line)
+            stream.flush()
+
+    def tick(self, tick: Tick) -> None:
+        self._ticks[tick.job] = tick
+        if time.monotonic() - self._last >= SECONDS_BETWEEN_LINES:
+            self._report()
+
+    def end(self) -> None:
+        if self._ticks:
+            self._report()
+
+    def _report(self) -> None:
+        self._last = time.monotonic()
+        ticks = list(self._ticks.values())
+        total = max(tick.total for tick in ticks) * self._num_jobs
+        done = sum(tick.done for tick in ticks)
+        phase = "sampling" if all(tick.phase == "sampling" for tick in ticks) else "warm-up"
+        gradients = sum(tick.gradients for tick in ticks)
+        divergences = sum(tick.divergences for tick in ticks)
+        self.say(
+            f"{phase}: {100 * done / total:.0f} % of {total} transitions, {gradients} gradients, "
+            f"{divergences} divergences"
+        )
+
+
+class Live(AbstractProgress):
+    """A live bar per chain, in a terminal or a notebook."""
+
+    def __init__(self):
+        self._bars: Any = None
+        self._tasks: list[Any] = []
+
+    def begin(self, num_jobs: int, chains_per_job: int) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=28),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("{task.fields[detail]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        names = [f"chain {job}" if chains_per_job == 1 else f"batch {job}" for job in range(num_jobs)]
+        self._tasks = [self._bars.add_task(name, total=1, detail="compiling") for name in names]
+        self._bars.start()
+
+    def say(self, message: str) -> None:
+        if self._bars is not None:
+            self._bars.console.print(message, markup=False, highlight=False)
+        else:
+            sys.stderr.write(message + "\n")
+
+    def tick(self, tick: Tick) -> None:
+        detail = (
+            f"{tick.phase:8s} step {tick.step_size:.3g}  accept {tick.acceptance:.2f}  div {tick.divergences}"
+        )
+        self._bars.update(self._tasks[tick.job], completed=tick.done, total=tick.total, detail=detail)
+
+    def end(self) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+
+
+def choose_progress(progress: Any) -> AbstractProgress:
+    """True: live where someone can watch it, else lines; False: nothing; an `AbstractProgress`: itself."""
+    if isinstance(progress, AbstractProgress):
+        return progress
+    if not progress:
+        return Silent()
+    return Live() if sys.stderr.isatty() or _in_notebook() else Lines()
+
+
+def _in_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    active = shell.get_ipython() if shell is not None else None
+    return active is not None and "IPKernelApp" in getattr(active, "config", {})

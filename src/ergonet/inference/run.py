@@ -1,0 +1,350 @@
+"""The one run loop: places chains on workers, drives compiled chunks, and keeps whatever has been drawn.
+
+Between chunks, in the main thread: draws go to the store, progress is shown, the clock and Ctrl-C are obeyed. Chains
+do not wait for each other; the one furthest behind goes next, so draws stay level.
+"""
+
+import importlib.metadata
+import os
+import platform
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ergonet._errors import CapabilityError, ErgonetError, SettingError
+from ergonet.adaptation.warmup import Warmup, check_num_warmup, stan_windows
+from ergonet.inference.devices import Placement, place
+from ergonet.inference.jobs import Block, Job, Settings, chunk_capacity
+from ergonet.inference.memory import plan_memory
+from ergonet.inference.programs import programs
+from ergonet.inference.progress import AbstractProgress, Tick, choose_progress
+from ergonet.inference.samples import STATISTICS, Samples
+from ergonet.inference.starts import start_positions
+from ergonet.inference.store import POSITIONS, AbstractStore, MemoryStore, ZarrStore
+from ergonet.models.target import Target
+from ergonet.samplers.base import AbstractKernel
+from ergonet.samplers.nuts import NUTS
+
+WORDS_PER_DRAW = len(STATISTICS)
+
+
+class TimeLimitError(ErgonetError, TimeoutError):
+    """The time limit came before the warm-up was over, so there are no draws to keep."""
+
+
+def sample(
+    target: Target,
+    kernel: AbstractKernel | None = None,
+    *,
+    num_chains: int = 4,
+    num_warmup: int = 1000,
+    num_draws: int = 1000,
+    thin: int = 1,
+    seed: int,
+    warmup: Warmup | None = None,
+    init: Any = None,
+    store: str | os.PathLike[str] | AbstractStore | None = None,
+    devices: int | Sequence[Any] | None = None,
+    progress: bool | AbstractProgress = True,
+    time_limit: float | None = None,
+) -> Samples:
+    """Draw from a target.
+
+    Args:
+        target: what is sampled.
+        kernel: the transition; None: `NUTS()`.
+        num_chains: independent chains, at least 1.
+        num_warmup: transitions that tune the kernel and are not kept, at least 0.
+        num_draws: kept draws of each chain, at least 1, after thinning.
+        thin: transitions for each kept draw, at least 1.
+        seed: any integer of 0 to 2^63 - 1; the same seed gives the same draws, whatever the number of chains or workers.
+        warmup: a recipe of stages; None: Stan's windows for what the kernel needs.
+        init: starting positions `[dim]` or `[chain, dim]`; None: drawn by the target.
+        store: None: memory; a path: a Zarr group on disk; or a store.
+        devices: None: every core, or every accelerator; an integer: so many; or JAX devices.
+        progress: whether to show it, or an `AbstractProgress`.
+        time_limit: seconds after which the run stops and keeps what it has, above 0. So does Ctrl-C.
+
+    Returns:
+        The samples. After a stop, `num_draws` of them is what every chain has finished.
+
+    Raises:
+        SettingError: a setting is out of its range.
+        StartError: no finite starting point.
+        MemoryPlanError: the draws would not fit.
+        TimeLimitError: no draw was made within the limit.
+        KeyboardInterrupt: Ctrl-C came before the first draw.
+    """
+    began = time.perf_counter()
+    kernel = NUTS() if kernel is None else kernel
+    _check(target, kernel, num_chains=num_chains, num_draws=num_draws, thin=thin, seed=seed, time_limit=time_limit)
+    check_num_warmup(num_warmup)
+    recipe = stan_windows(kernel.warmup(), num_warmup) if warmup is None else warmup
+    placement = place(devices, num_chains)
+    reporter = choose_progress(progress)
+    keys = [jax.random.fold_in(_root_key(seed), chain) for chain in range(num_chains)]
+    positions = start_positions(target, keys, init)
+    itemsize = positions[0].dtype.itemsize
+    chosen_store = _store(store)
+    folder = chosen_store.path if isinstance(chosen_store, ZarrStore) else None
+    bytes_per_draw = target.dim * itemsize + 4 * WORDS_PER_DRAW
+    plan = plan_memory(num_chains, num_draws, bytes_per_draw=bytes_per_draw, folder=folder)
+    settings = Settings(
+        kernel=kernel,
+        target=target,
+        warmup=recipe,
+        num_draws=num_draws,
+        thin=thin,
+        capacity=chunk_capacity(target.dim, itemsize),
+    )
+    run = _Run(settings, placement, reporter, chosen_store, time_limit)
+    reporter.begin(len(placement.groups), len(placement.groups[0]))
+    try:
+        reporter.say(str(plan))
+        run.prepare(keys, positions, began)
+        run.drive()
+    finally:
+        reporter.end()
+    return run.samples(seed)
+
+
+class _Run:
+    """The state of one call of `sample`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        placement: Placement,
+        reporter: AbstractProgress,
+        store: AbstractStore,
+        time_limit: float | None,
+    ):
+        self._settings = settings
+        self._placement = placement
+        self._reporter = reporter
+        self._store = store
+        self._time_limit = time_limit
+        self._jobs: list[Job] = []
+        self._warmup_store = MemoryStore()
+        self._gradients: dict[Job, int] = {}
+        self._divergences: dict[Job, int] = {}
+        self._seconds: dict[str, float] = {}
+        self._stopped = ""
+        self._began = time.perf_counter()
+
+    def prepare(self, keys: list[Any], positions: list[Any], began: float) -> None:
+        """Make the jobs, compile, and find the first step sizes."""
+        self._began = began
+        for chains, device in zip(self._placement.groups, self._placement.devices, strict=True):
+            batched = self._placement.is_batched
+            job = Job(
+                self._settings, programs(device.platform, batched), chains=chains, device=device, is_batched=batched
+            )
+            self._jobs.append(job)
+            self._gradients[job], self._divergences[job] = 0, 0
+        setup_done = time.perf_counter()
+        first = self._jobs[0]
+        first.start(*_of(first, keys, positions))
+        first.compile()
+        jax.block_until_ready(first.record)
+        compiled = time.perf_counter()
+        self._seconds = {"setup": setup_done - began, "compile": compiled - setup_done}
+        for job in self._jobs[1:]:
+            job.start(*_of(job, keys, positions))
+        self._allocate(positions[0].dtype)
+
+    def _allocate(self, dtype: Any) -> None:
+        s = self._settings
+        kinds = {"n_steps": np.int32, "gradients": np.int32, "tree_depth": np.int32}
+        kinds |= {"diverging": np.bool_, "nonfinite": np.bool_, "moved": np.bool_}
+        fields = {name: ((), np.dtype(kinds.get(name, dtype))) for name in STATISTICS}
+        num_chains = sum(len(job.chains) for job in self._jobs)
+        self._warmup_store.allocate(num_chains, s.warmup.num_transitions, fields)
+        fields[POSITIONS] = ((s.target.dim,), np.dtype(dtype))
+        self._store.allocate(num_chains, s.num_draws, fields)
+
+    def drive(self) -> None:
+        """Run chunks until every job is done, the time is up, or Ctrl-C."""
+        began = time.perf_counter()
+        pending: dict[Future[Block], Job] = {}
+        waiting = list(self._jobs)
+        with ThreadPoolExecutor(self._placement.num_workers, thread_name_prefix="ergonet") as pool:
+            try:
+                while waiting or pending:
+                    self._submit(pool, waiting, pending)
+                    finished, _ = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        job = pending.pop(future)
+                        self._keep(job, future.result())
+                        if not job.is_finished and not self._stopped:
+                            waiting.append(job)
+                    self._look_at_clock(waiting)
+            except KeyboardInterrupt:
+                self._stopped = "Ctrl-C"
+                self._collect(pending)
+        self._divide_seconds(time.perf_counter() - began)
+        if self._stopped and self._drawn() == 0:
+            if self._stopped == "Ctrl-C":
+                raise KeyboardInterrupt
+            raise TimeLimitError(
+                f"`time_limit` of {self._time_limit} s was over before every chain had a draw. "
+                f"Allow more time, or lower `num_warmup`."
+            )
+
+    def _submit(self, pool: ThreadPoolExecutor, waiting: list[Job], pending: dict[Future[Block], Job]) -> None:
+        waiting.sort(key=lambda job: job.transitions)
+        while waiting and len(pending) < self._placement.num_workers:
+            job = waiting.pop(0)
+            pending[pool.submit(job.step)] = job
+
+    def _look_at_clock(self, waiting: list[Job]) -> None:
+        over = self._time_limit is not None and time.perf_counter() - self._began > self._time_limit
+        if over and not self._stopped:
+            self._stopped = "the time limit"
+            waiting.clear()
+
+    def _collect(self, pending: dict[Future[Block], Job]) -> None:
+        """Keep the chunks that are still running; a chunk is half a second at most."""
+        for future, job in pending.items():
+            self._keep(job, future.result())
+        pending.clear()
+
+    def _keep(self, job: Job, block: Block) -> None:
+        store = self._warmup_store if block.is_warmup else self._store
+        for lane, chain in enumerate(job.chains):
+            store.write(chain, block.start, {name: values[lane] for name, values in block.fields.items()})
+        self._gradients[job] += int(block.fields["gradients"].sum())
+        if not block.is_warmup:
+            self._divergences[job] += int(block.fields["diverging"].sum())
+        self._reporter.tick(
+            Tick(
+                job=self._jobs.index(job),
+                phase="warm-up" if block.is_warmup else "sampling",
+                done=job.transitions,
+                total=job.total,
+                step_size=float(block.fields["step_size"][:, -1].mean()),
+                acceptance=float(block.fields["acceptance_rate"].mean()),
+                gradients=self._gradients[job],
+                divergences=self._divergences[job],
+            )
+        )
+
+    def _drawn(self) -> int:
+        return min(job.drawn for job in self._jobs)
+
+    def _divide_seconds(self, elapsed: float) -> None:
+        """Wall-clock of the loop, shared out by the time that workers spent in each phase."""
+        busy = {phase: sum(job.busy[phase] for job in self._jobs) for phase in ("warmup", "sampling")}
+        total = sum(busy.values()) or 1.0
+        for phase, seconds in busy.items():
+            self._seconds[phase] = elapsed * seconds / total
+
+    def samples(self, seed: int) -> Samples:
+        """What has been drawn, cut to what every chain has."""
+        s, draws = self._settings, self._drawn()
+        if self._stopped:
+            self._reporter.say(f"Stopped by {self._stopped}: {draws} of {s.num_draws} draws of each chain are kept.")
+        stats = {name: np.asarray(self._store.field(name)[:, :draws]) for name in STATISTICS}
+        warm = {name: self._warmup_store.field(name) for name in STATISTICS} if s.warmup.num_transitions else {}
+        positions = self._store.field(POSITIONS)
+        self._seconds["total"] = time.perf_counter() - self._began
+        result = Samples(
+            positions=positions if draws == s.num_draws else np.asarray(positions[:, :draws]),
+            stats=stats,
+            warmup_stats=warm,
+            seconds=dict(self._seconds),
+            gradients={
+                "warmup": int(warm["gradients"].sum()) if warm else 0,
+                "sampling": int(stats["gradients"].sum()),
+            },
+            tuning=self._tuning(),
+            about=self._about(seed, draws),
+            target=s.target,
+        )
+        if isinstance(self._store, ZarrStore):
+            result.finish_store(self._store)
+        return result
+
+    def _tuning(self) -> dict[str, np.ndarray]:
+        records = {}
+        for job in self._jobs:
+            for lane, chain in enumerate(job.chains):
+                one = job.record
+                records[chain] = jax.tree.map(lambda leaf, i=lane: leaf[i], one) if len(job.chains) > 1 else one
+        if self._placement.is_batched:
+            records = {c: (r if r.state.position.ndim == 1 else jax.tree.map(lambda x: x[0], r)) for c, r in records.items()}
+        ordered = [records[chain] for chain in sorted(records)]
+        return {
+            "step_size": np.stack([np.asarray(r.tuning.step_size) for r in ordered]),
+            "num_steps": np.stack([np.asarray(r.tuning.num_steps) for r in ordered]),
+            "inverse_mass_matrix": np.stack(
+                [np.asarray(r.tuning.metric.inverse_mass_matrix(r.state.position)) for r in ordered]
+            ),
+        }
+
+    def _about(self, seed: int, draws: int) -> dict[str, Any]:
+        s = self._settings
+        return {
+            "kernel": type(s.kernel).__name__,
+            "kernel_settings": repr(s.kernel),
+            "target_acceptance": s.warmup.target_acceptance,
+            "max_doublings": getattr(s.kernel, "max_doublings", None),
+            "seed": seed,
+            "num_chains": len(self._placement.groups) if not self._placement.is_batched else sum(len(j.chains) for j in self._jobs),
+            "num_warmup": s.warmup.num_transitions,
+            "num_draws": draws,
+            "thin": s.thin,
+            "dim": s.target.dim,
+            "stopped_by": self._stopped or None,
+            "versions": versions(),
+        }
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides the draws, for the record of a run."""
+    found = {name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "equinox", "numpy")}
+    try:
+        found["ergonet"] = importlib.metadata.version("ergonet")
+    except importlib.metadata.PackageNotFoundError:
+        found["ergonet"] = "not installed"
+    return found | {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
+
+
+def _of(job: Job, *per_chain: list[Any]) -> tuple[list[Any], ...]:
+    return tuple([values[chain] for chain in job.chains] for values in per_chain)
+
+
+def _root_key(seed: int) -> Any:
+    return jax.random.fold_in(jax.random.key(seed & 0xFFFF_FFFF), seed >> 32)
+
+
+def _store(store: Any) -> AbstractStore:
+    if store is None:
+        return MemoryStore()
+    if isinstance(store, AbstractStore):
+        return store
+    if isinstance(store, str | Path) or hasattr(store, "__fspath__"):
+        return ZarrStore(store)
+    raise SettingError(f"`store` must be None, a path or a store, got {store!r}.")
+
+
+def _check(target: Any, kernel: Any, *, seed: Any, time_limit: Any, **counts: Any) -> None:
+    if not isinstance(target, Target):
+        raise CapabilityError(
+            f"`target` must be an `ergonet.Target`, got {type(target).__name__}. Make one with "
+            f"`Target.from_logdensity(logdensity_fn, example)` or `BayesianNetwork(...).condition(x, y)`."
+        )
+    if not isinstance(kernel, AbstractKernel):
+        raise CapabilityError(f"`kernel` must be a kernel such as `ergonet.NUTS()`, got {kernel!r}.")
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise SettingError(f"`{name}` must be an integer of at least 1, got {value!r}.")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
+        raise SettingError(f"`seed` must be an integer of 0 to 2^63 - 1, got {seed!r}.")
+    if time_limit is not None and not time_limit > 0:
+        raise SettingError(f"`time_limit` must be above 0 seconds, got {time_limit!r}.")

@@ -1,0 +1,63 @@
+"""From a run record to one HTML file."""
+
+import os
+import tempfile
+from os import PathLike
+from pathlib import Path
+
+from ergonet.report import mixing, overview, predictions, wording
+from ergonet.report.record import RunRecord
+
+
+def write_report(record: RunRecord, path: str | PathLike[str]) -> Path:
+    """Write the report of a run as one HTML file that needs no network, no script and no other file.
+
+    Args:
+        record: the run.
+        path: of the file; an existing one is replaced once the new one is complete.
+
+    Returns:
+        The path.
+
+    Raises:
+        OSError: the folder is missing or cannot be written to.
+    """
+    target = Path(path)
+    page = _render(record)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(page)
+        Path(name).chmod(0o644)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def _render(record: RunRecord) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("ergonet.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = environment.get_template("report.html").render(
+        title=overview.title(record),
+        story=overview.story(record),
+        verdict=overview.verdict(record),
+        fitted=overview.fitted(record),
+        scores=overview.score_cards(record),
+        trust=overview.trust_cards(record),
+        predictions=predictions.section(record),
+        mixing=mixing.pictures(record),
+        chains=mixing.by_chain(record),
+        cost=overview.cost(record),
+        settings=list(wording.flat_settings(record.settings)),
+        versions=overview.versions(record),
+    )
+    return page.replace(" %", "\N{NO-BREAK SPACE}%").lstrip()

@@ -1,0 +1,279 @@
+"""A report is one file that opens anywhere, says what is off, and fails on no run however small."""
+
+import dataclasses
+import html
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from ergonet._errors import RunDirectoryError
+from ergonet.report import RunRecord, write_report
+from tests.report_records import classification_record, regression_record, save_record
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def page_of(record, folder):
+    return write_report(record, folder / "report.html").read_text(encoding="utf-8")
+
+
+def without(record, *, evaluation=(), stats=None, metrics=None):
+    kept = {name: values for name, values in record.evaluation.items() if name not in evaluation}
+    return dataclasses.replace(
+        record,
+        evaluation=kept,
+        stats=record.stats if stats is None else stats,
+        warmup_stats=record.warmup_stats if stats is None else {},
+        metrics=record.metrics if metrics is None else metrics,
+    )
+
+
+def browse(page, folder, *more):
+    """Run headless Chromium on a page: what it wrote to standard output and to its log."""
+    profile = folder / "profile"
+    command = [
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        "--enable-logging=stderr", "--v=0", f"--user-data-dir={profile}", *more, page.as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    shutil.rmtree(profile, ignore_errors=True)
+    return done.stdout, done.stderr
+
+
+PROBE = """<pre id="probe"></pre><script>
+addEventListener("load", () => {
+  const images = [...document.images], drawings = [...document.querySelectorAll("svg")];
+  document.getElementById("probe").textContent = JSON.stringify({
+    images: images.length,
+    broken: images.filter(each => !(each.complete && each.naturalWidth > 0)).length,
+    drawings: drawings.length,
+    empty: drawings.filter(
+      each => !(each.getBoundingClientRect().height > 50 && each.getBBox().width > 50)).length,
+    sideways: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    repeated: [...document.querySelectorAll("[id]")].length
+      - new Set([...document.querySelectorAll("[id]")].map(each => each.id)).size,
+    dangling: [...document.querySelectorAll("svg use")]
+      .filter(each => !document.getElementById(each.href.baseVal.slice(1))).length,
+  });
+});
+</script>"""
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+@pytest.mark.parametrize(
+    ("record", "images", "drawings"), [(classification_record, 12, 7), (regression_record, 0, 9)]
+)
+def test_browser_opens_it_without_an_error_and_loads_every_picture(tmp_path, record, images, drawings):
+    report = write_report(record(), tmp_path / "report.html")
+    _, log = browse(report, tmp_path, "--dump-dom")
+    assert "CONSOLE" not in log, log
+    # The report forbids scripts, so what the browser made of it is asked of a copy that allows one.
+    probed = tmp_path / "probed.html"
+    page = report.read_text(encoding="utf-8")
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', page)
+    assert policy is not None
+    probed.write_text(page.replace(policy[0], "").replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    for size in ("1280,900", "500,900"):
+        dom, log = browse(probed, tmp_path, "--dump-dom", f"--window-size={size}")
+        found = json.loads(html.unescape(re.search(r'<pre id="probe">(.*?)</pre>', dom)[1]))
+        assert "CONSOLE" not in log, log
+        assert found == {
+            "images": images, "broken": 0, "drawings": drawings, "empty": 0, "sideways": 0, "repeated": 0,
+            "dangling": 0,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("record", [classification_record, regression_record])
+def test_it_is_one_small_file_that_fetches_nothing(tmp_path, record):
+    page = page_of(record(), tmp_path)
+    assert len(page) < 2e6
+    assert "<script" not in page
+    addresses = re.findall(r'(?:src|href|xlink:href)="([^"]*)"', page)
+    assert addresses
+    assert all(address.startswith(("data:", "#")) for address in addresses)
+    assert not re.search(r"@import|url\((?!#)", page)
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_pictures_take_the_colours_of_the_page(tmp_path):
+    page = page_of(regression_record(), tmp_path)
+    drawings = "".join(re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL))
+    assert "var(--series-1)" in drawings
+    assert not re.search(r"(?:fill|stroke): #(?!000000|ffffff)", drawings)
+    for name in set(re.findall(r"var\(--([\w-]+)\)", page)) - {"tone", "tone-page", "shade"}:
+        assert f"--{name}:" in page, name
+
+
+def test_classification_says_what_was_found(tmp_path):
+    record = classification_record()
+    page = page_of(record, tmp_path)
+    test = record.metrics["test"]
+    for said in (
+        "Bayesian neural network for digits", "4 chains of 500 draws after 500 of warm-up",
+        "1 hidden layer of 35 units; tanh; without biases", f"{100 * test['error']:.1f}\N{NO-BREAK SPACE}%",
+        "Every check of the draws passed", "Is it right as often as it says?", "What is taken for what?",
+        "Images that it is least sure of", "20\N{NO-BREAK SPACE}% comes from not knowing the weights",
+        "1 min 55 s", "Ranks of the log posterior", "Chain by chain", "jax",
+    ):  # fmt: skip
+        assert said in page, said
+    assert page.count("data:image/png;base64,") == 12
+
+
+def test_rows_that_are_no_images_become_a_table(tmp_path):
+    page = page_of(without(classification_record(), evaluation=["images", "aleatoric"]), tmp_path)
+    assert "Rows that it is least sure of" in page
+    assert "<img" not in page
+
+
+def test_regression_says_what_was_found(tmp_path):
+    record = regression_record()
+    page = page_of(record, tmp_path)
+    inside = record.metrics["test"]["coverage_90"]
+    for said in (
+        "Root mean square error", "90\N{NO-BREAK SPACE}% intervals", f"{100 * inside:.1f}\N{NO-BREAK SPACE}%",
+        "Prediction against truth: progression", "Do the intervals hold what they promise?",
+        "Errors in units of the stated uncertainty", "Rows that it is least sure of",
+        "Gaussian (noise learned)",
+    ):  # fmt: skip
+        assert said in page, said
+
+
+def test_several_targets_are_shown_by_name(tmp_path):
+    page = page_of(regression_record(targets=3), tmp_path)
+    for name in ("progression", "weight", "age"):
+        assert f"Prediction against truth: {name}" in page
+
+
+def test_each_thing_that_is_off_is_at_the_top_with_advice(tmp_path):
+    record = classification_record()
+    off = record.metrics["diagnostics"] | {"divergences": 7, "max_rhat_function": 1.2}
+    page = page_of(dataclasses.replace(record, metrics={**record.metrics, "diagnostics": off}), tmp_path)
+    assert "Do not rely on these results yet: 2 things are off." in page
+    assert page.index("7 of 2000 transitions") < page.index("What was fitted")
+    assert "R-hat is 1.20" in page
+    waste = record.metrics["diagnostics"] | {"max_tree_depth_fraction": 0.4}
+    page = page_of(dataclasses.replace(record, metrics={**record.metrics, "diagnostics": waste}), tmp_path)
+    assert "The results can be used; the run cost more" in page
+
+
+@pytest.mark.parametrize("make", [classification_record, regression_record])
+@pytest.mark.parametrize(("chains", "draws"), [(1, 1), (1, 100), (2, 1), (2, 3)])
+def test_the_smallest_runs_have_a_report(tmp_path, make, chains, draws):
+    page = page_of(make(chains=chains, draws=draws, rows=3), tmp_path)
+    assert "Do not rely on these results yet" in page
+    assert ("there is only one" in page) == (chains == 1)
+
+
+def test_constant_predictions_and_energies_are_said_and_not_drawn(tmp_path):
+    record = regression_record()
+    evaluation = {**record.evaluation, "function_draws": np.ones((4, 50, 3))}
+    stats = {name: np.ones((4, 50)) for name in record.stats}
+    page = page_of(dataclasses.replace(record, evaluation=evaluation, stats=stats, warmup_stats={}), tmp_path)
+    assert "3 predictions that never vary are left out" in page
+    assert "Too few different energies" in page
+
+
+@pytest.mark.parametrize("truth", [None, np.empty(0, dtype=np.int64)])
+def test_without_test_rows_it_says_so(tmp_path, truth):
+    record = classification_record()
+    metrics = {name: value for name, value in record.metrics.items() if name != "test"} | {"num_test": 0}
+    evaluation = {"function_draws": record.evaluation["function_draws"]}
+    if truth is not None:
+        evaluation |= {"truth": truth, "probabilities": np.empty((0, 10))}
+    page = page_of(dataclasses.replace(record, metrics=metrics, evaluation=evaluation), tmp_path)
+    assert "No rows were held out for a test" in page
+    assert "no test rows" in page
+    assert "Test error" not in page
+
+
+def test_an_empty_record_has_a_report(tmp_path):
+    page = page_of(RunRecord(settings={}, metrics={}), tmp_path)
+    assert "could not be checked" in page
+    assert "No draws were recorded" in page
+
+
+def test_predictions_that_are_no_distributions_are_said(tmp_path):
+    record = classification_record()
+    broken = np.where(np.arange(10) == 3, np.nan, record.evaluation["probabilities"])
+    evaluation = {**record.evaluation, "probabilities": broken}
+    page = page_of(dataclasses.replace(record, evaluation=evaluation), tmp_path)
+    assert "The predictions cannot be shown" in page
+
+
+def test_text_of_users_is_shown_as_text(tmp_path):
+    attack = "<script>alert('x')</script> & \"$x_$\""
+    record = regression_record()
+    data = {"name": attack, "target": attack}
+    page = page_of(
+        dataclasses.replace(
+            record,
+            metrics={**record.metrics, "data": data, "kernel": attack, "versions": {attack: attack}},
+            settings={attack: {"path": attack}, "prior": attack},
+        ),
+        tmp_path,
+    )
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") > 5
+    record = classification_record()
+    data = {"name": "a", "classes": [f"{attack}{index}" for index in range(10)]}
+    page = page_of(dataclasses.replace(record, metrics={**record.metrics, "data": data}), tmp_path)
+    assert "<script" not in page
+
+
+def test_a_run_directory_is_read_back(tmp_path):
+    record = classification_record()
+    save_record(record, tmp_path / "run")
+    read = RunRecord.load(tmp_path / "run")
+    assert read.metrics == record.metrics
+    assert read.settings["network"] == {"hidden": [35]}
+    assert set(read.stats) == set(record.stats)
+    assert set(read.warmup_stats) == set(record.warmup_stats)
+    np.testing.assert_array_equal(read.warmup_stats["lp"], record.warmup_stats["lp"])
+    np.testing.assert_array_equal(read.evaluation["images"], record.evaluation["images"])
+
+
+def test_what_is_missing_or_damaged_in_a_run_directory_is_named(tmp_path):
+    with pytest.raises(RunDirectoryError, match=r"no run directory .*nowhere"):
+        RunRecord.load(tmp_path / "nowhere")
+    run = tmp_path / "run"
+    save_record(regression_record(), run)
+    (run / "metrics.json").unlink()
+    (run / "stats.npz").rename(tmp_path / "stats.npz")
+    with pytest.raises(RunDirectoryError, match=r"has no metrics.json and no stats.npz"):
+        RunRecord.load(run)
+    (run / "metrics.json").write_text("[1]", encoding="utf-8")
+    (tmp_path / "stats.npz").rename(run / "stats.npz")
+    with pytest.raises(RunDirectoryError, match=r"metrics.json' cannot be read"):
+        RunRecord.load(run)
+    (run / "metrics.json").write_text("{}", encoding="utf-8")
+    (run / "stats.npz").write_bytes((run / "stats.npz").read_bytes()[:100])
+    with pytest.raises(RunDirectoryError, match=r"stats.npz' cannot be read"):
+        RunRecord.load(run)
+
+
+def test_objects_in_arrays_are_refused(tmp_path):
+    run = tmp_path / "run"
+    save_record(regression_record(), run)
+    np.savez(run / "evaluation.npz", truth=np.asarray([{"code": 1}], dtype=object))
+    with pytest.raises(RunDirectoryError, match=r"evaluation.npz' cannot be read"):
+        RunRecord.load(run)
+
+
+def test_a_failed_write_leaves_the_old_report(tmp_path, monkeypatch):
+    target = tmp_path / "report.html"
+    target.write_text("old", encoding="utf-8")
+
+    def fails(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("pathlib.Path.replace", fails)
+    with pytest.raises(OSError, match="disk full"):
+        write_report(RunRecord(settings={}, metrics={}), target)
+    assert target.read_text(encoding="utf-8") == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
