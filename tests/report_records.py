@@ -117,9 +117,9 @@ def _metrics(task, test, data, *, rows, diagnostics):
 def _digits(truth, random):
     from sklearn.datasets import load_digits
 
-    digits = load_digits()
-    chosen = [random.choice(np.flatnonzero(digits.target == digit)) for digit in truth]
-    return digits.images[chosen]
+    pixels, digits = load_digits(return_X_y=True)
+    chosen = [random.choice(np.flatnonzero(np.asarray(digits) == digit)) for digit in truth]
+    return np.asarray(pixels)[chosen].reshape(-1, 8, 8)
 
 
 def _autoregressive(shape, random, correlation=0.0):

@@ -36,7 +36,7 @@ class RunDirectoryError(ErgonetError, OSError):
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:
-    """The nearest known names as a sentence: ``Did you mean 'tanh'? Known: relu, tanh.``"""
+    """Return the nearest known names as sentences, such as: Did you mean 'tanh'? Known: relu, tanh."""
     known = sorted(choices)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(repr(n) for n in near)}? " if near else ""

@@ -8,4 +8,17 @@ Count = Int[Array, ""]
 Position = Float[Array, "dim"]
 PRNGKey = Key[Array, ""]
 
-__all__ = ["Array", "Bool", "Count", "Flag", "Float", "Int", "Key", "PRNGKey", "Position", "Real", "Scalar", "UInt"]
+__all__ = [
+    "Array",
+    "Bool",
+    "Count",
+    "Flag",
+    "Float",
+    "Int",
+    "Key",
+    "PRNGKey",
+    "Position",
+    "Real",
+    "Scalar",
+    "UInt",
+]

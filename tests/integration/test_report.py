@@ -81,7 +81,9 @@ def test_browser_opens_it_without_an_error_and_loads_every_picture(tmp_path, rec
     probed.write_text(page.replace(policy[0], "").replace("</body>", PROBE + "</body>"), encoding="utf-8")
     for size in ("1280,900", "500,900"):
         dom, log = browse(probed, tmp_path, "--dump-dom", f"--window-size={size}")
-        found = json.loads(html.unescape(re.search(r'<pre id="probe">(.*?)</pre>', dom)[1]))
+        probe = re.search(r'<pre id="probe">(.*?)</pre>', dom)
+        assert probe is not None
+        found = json.loads(html.unescape(probe[1]))
         assert "CONSOLE" not in log, log
         assert found == {
             "images": images, "broken": 0, "drawings": drawings, "empty": 0, "sideways": 0, "repeated": 0,
@@ -157,9 +159,11 @@ def test_each_thing_that_is_off_is_at_the_top_with_advice(tmp_path):
     assert "Do not rely on these results yet: 2 things are off." in page
     assert page.index("7 of 2000 transitions") < page.index("What was fitted")
     assert "R-hat is 1.20" in page
+    assert "<code>" not in page
     waste = record.metrics["diagnostics"] | {"max_tree_depth_fraction": 0.4}
     page = page_of(dataclasses.replace(record, metrics={**record.metrics, "diagnostics": waste}), tmp_path)
     assert "The results can be used; the run cost more" in page
+    assert "<code>max_doublings</code>" in page
 
 
 @pytest.mark.parametrize("make", [classification_record, regression_record])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from arviz_stats.base import array_stats
+from arviz_stats.base.array import array_stats
 
 from ergonet import diagnostics
 from ergonet._errors import SettingError

@@ -1,5 +1,9 @@
 """Pictures of chains hold the numbers they are drawn from, and say so where there are too few."""
 
+# Matplotlib types what its artists hold as anything that might become an array.
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 import sys
 
 import numpy as np
@@ -57,6 +61,19 @@ def test_a_chain_that_lies_apart_has_its_ranks_at_one_end(draws):
     apart = np.asarray(lanes["chain 2"])
     assert apart[3] > 0
     np.testing.assert_array_equal(apart[:3], 0)
+
+
+def test_the_band_of_chance_does_not_widen_where_chains_disagree(draws):
+    apart = draws + np.asarray([0.0, 0.0, 0.0, 3.0])[:, None]
+    level, uneven = plots.rank_plot(draws, bins=4), plots.rank_plot(apart, bins=4)
+    # Heights are scaled to the highest bar, so what is compared is the band against the dashed line.
+    ratios = [axes.patches[0].get_height() / _expected(axes) for axes in (level, uneven)]
+    assert ratios[0] == pytest.approx(ratios[1])
+
+
+def _expected(axes):
+    """Height of the dashed line above the foot of the lowest lane."""
+    return axes.collections[0].get_segments()[0][0][1]
 
 
 def test_of_many_chains_the_least_level_are_shown():

@@ -1,5 +1,9 @@
 """Pictures of predictions: points where the numbers are, misses told apart, names as they are."""
 
+# Matplotlib types what its artists hold as anything that might become an array.
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 import io
 
 import numpy as np

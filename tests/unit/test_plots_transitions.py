@@ -1,5 +1,9 @@
 """Pictures of energies, acceptance and steps hold what they are drawn from."""
 
+# Matplotlib types what its artists hold as anything that might become an array.
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 import numpy as np
 import pytest
 

@@ -10,7 +10,7 @@ import math
 import equinox as eqx
 import jax.numpy as jnp
 
-from ergonet._types import Flag, Scalar
+from ergonet._types import Scalar
 
 GAMMA = 0.05
 T0 = 10.0
@@ -33,11 +33,11 @@ class DualAveraging(eqx.Module):
     log_average: Scalar
 
 
-def restart(step_size: Scalar, *, is_tuned: Flag | bool = False) -> DualAveraging:
-    """A fresh recursion, shrunk to log(10 e0) around a rough first step size, to log(e0) around a tuned one."""
+def restart(step_size: Scalar) -> DualAveraging:
+    """A fresh recursion around a first step size."""
     zero = jnp.zeros_like(step_size)
     return DualAveraging(
-        mu=jnp.log(step_size) + jnp.where(is_tuned, 0.0, math.log(10.0)), count=zero, mean_error=zero, log_average=jnp.log(step_size)
+        mu=jnp.log(step_size) + math.log(10.0), count=zero, mean_error=zero, log_average=jnp.log(step_size)
     )
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ergonet._types import PRNGKey, Scalar
+from ergonet._types import Count, Flag, PRNGKey, Scalar
 from ergonet.models.target import Target
 from ergonet.samplers.base import AbstractKernel, State, Tuning
 
@@ -26,17 +26,17 @@ def with_step_size(tuning: Tuning, step_size: Scalar) -> Tuning:
 def find_first_step(kernel: AbstractKernel, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> Scalar:
     """The step size at which the acceptance of one step crosses 0.8, to a factor of two (one gradient each try)."""
 
-    def too_small(step_size: Scalar, count) -> Scalar:
+    def too_small(step_size: Scalar, count: Count) -> Flag:
         probe_key = jax.random.fold_in(key, count)
         log_acceptance = kernel.probe(probe_key, target, state, with_step_size(tuning, step_size))
         return log_acceptance > LOG_CROSSING  # False where it is not a number
 
-    def pending(carry):
+    def pending(carry: tuple[Scalar, Count, Count, Flag]) -> Flag:
         _, count, direction, last = carry
         unfinished = (count == 0) | (jnp.where(last, 1, -1) == direction)
         return unfinished & (count < MOST_DOUBLINGS)
 
-    def body(carry):
+    def body(carry: tuple[Scalar, Count, Count, Flag]) -> tuple[Scalar, Count, Count, Flag]:
         step_size, count, direction, _ = carry
         grows = too_small(step_size, count)
         direction = jnp.where(count == 0, jnp.where(grows, 1, -1), direction)

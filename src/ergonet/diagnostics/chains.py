@@ -124,7 +124,8 @@ def check_draws(values: Any) -> tuple[int, int, int]:
 
 
 def _array_statistics() -> Any:
-    from arviz_stats.base import array_stats
+    # Imported when needed: it brings pandas and xarray along.
+    from arviz_stats.base.array import array_stats
 
     return array_stats
 

@@ -64,9 +64,7 @@ class Composition(eqx.Module):
                 position, momentum = self.after_drift(position, momentum)
             phase = phase_at(target, position, momentum)
             momentum = momentum - (kick * step_size) * metric.to_momentum(phase.gradient)
-        return Phase(
-            position=phase.position, momentum=momentum, potential=phase.potential, gradient=phase.gradient
-        )
+        return Phase(position=phase.position, momentum=momentum, potential=phase.potential, gradient=phase.gradient)
 
 
 _B_TWO_STAGE = 0.21178

@@ -27,7 +27,7 @@ class AbstractMetric(eqx.Module):
 
     @abc.abstractmethod
     def textbook_momentum(self, momentum: Position) -> Position:
-        """p = L^-T w, the momentum with p ~ N(0, M)."""
+        """P = L^-T w, the momentum with p ~ N(0, M)."""
 
     @abc.abstractmethod
     def blank_moments(self, position: Position) -> Array:

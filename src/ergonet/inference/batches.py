@@ -1,8 +1,10 @@
-"""A batch of chains in one program, for accelerators: the same three programs as `chains.py`, with a lane per chain.
+"""A batch of chains in one program, for accelerators: the three programs of `chains.py` with a lane per chain.
 
-Lanes do not wait for each other: a step of the loop advances every lane by one gradient, and a lane whose trajectory has
-ended concludes it, learns, and begins its next transition while the others go on.
+Lanes do not wait for each other: a step of the loop advances every lane by one gradient, and a lane whose trajectory
+has ended concludes it, learns, and begins its next transition while the others go on.
 """
+
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,7 +15,7 @@ from ergonet._types import Array, Bool, Count
 from ergonet.inference import chains
 from ergonet.inference.chains import ChainRecord, Draws, Plan
 from ergonet.models.target import Target
-from ergonet.samplers.base import AbstractKernel
+from ergonet.samplers.base import AbstractKernel, Tuning
 
 
 def first_record(kernel: AbstractKernel, target: Target, keys: Array, positions: Array) -> ChainRecord:
@@ -51,37 +53,37 @@ def advance_chain(
         key = jax.random.fold_in(lane.key, lane.transition)
         return kernel.begin(key, target, lane.state, tuning), tuning
 
-    def conclude(lane: ChainRecord, trajectory, tuning, lane_draws: Draws, start: Count):
+    def conclude(lane: ChainRecord, trajectory: Any, tuning: Tuning, lane_draws: Draws, start: Count):
         state, info = kernel.conclude(trajectory)
         learning, new_tuning = chains.learn(kernel, target, lane, tuning, plan, state, info)
         index = ((lane.transition - start) // thin.astype(start.dtype)).astype(jnp.int32)
         is_first = (lane.transition - start) % thin.astype(start.dtype) == 0
-        row = Draws(
-            positions=state.position, potential=state.potential, step_size=lane.tuning.step_size, info=info
-        )
+        row = Draws(positions=state.position, potential=state.potential, step_size=lane.tuning.step_size, info=info)
         before = jax.tree.map(lambda all_: all_[index], lane_draws)
         merged = chains.merge_infos(before.info, info)
         info = jax.tree.map(lambda one, both: jnp.where(is_first, one, both), info, merged)
         row = eqx.tree_at(lambda r: r.info, row, info)
         lane_draws = jax.tree.map(
-            lambda all_, new: lax.dynamic_update_index_in_dim(all_, new.astype(all_.dtype), index, 0), lane_draws, row
+            lambda all_, new: lax.dynamic_update_index_in_dim(all_, new.astype(all_.dtype), index, 0),
+            lane_draws,
+            row,
         )
         lane = ChainRecord(
             key=lane.key, transition=lane.transition + 1, state=state, tuning=new_tuning, learning=learning
         )
         return lane, *begin(lane), lane_draws
 
-    def pending(carry) -> Array:
+    def pending(carry: Any) -> Array:
         return jnp.any(carry[0].transition - first < wanted)
 
-    def body(carry):
+    def body(carry: Any):
         records, trajectories, tunings, all_draws = carry
         active = records.transition - first < wanted
         advanced = jax.vmap(lambda t, u: kernel.advance(target, t, u))(trajectories, tunings)
         trajectories = _where(active, advanced, trajectories)
         ended = active & jax.vmap(kernel.finished)(trajectories)
 
-        def turn(carry):
+        def turn(carry: Any):
             concluded = jax.vmap(conclude)(*carry, first)
             return tuple(_where(ended, new, old) for new, old in zip(concluded, carry, strict=True))
 
@@ -93,10 +95,10 @@ def advance_chain(
     return record, draws
 
 
-def _where(mask: Array, new, old):
+def _where(mask: Array, new: Any, old: Any):
     """Lane by lane: `new` where the mask is set."""
 
-    def choose(one, other):
+    def choose(one: Array, other: Array):
         return jnp.where(mask.reshape(mask.shape + (1,) * (one.ndim - 1)), one, other)
 
     return jax.tree.map(choose, new, old)

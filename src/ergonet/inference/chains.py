@@ -85,9 +85,7 @@ def first_record(kernel: AbstractKernel, target: Target, key: PRNGKey, position:
         moments=welford.blank(position, tuning.metric.blank_moments(position)),
         lengths=length.blank(_lengths_seen(kernel, target, position)),
     )
-    return ChainRecord(
-        key=key, transition=jnp.zeros((), jnp.uint32), state=state, tuning=tuning, learning=learning
-    )
+    return ChainRecord(key=key, transition=jnp.zeros((), jnp.uint32), state=state, tuning=tuning, learning=learning)
 
 
 def _lengths_seen(kernel: AbstractKernel, target: Target, position: Array) -> Array:
@@ -120,9 +118,7 @@ def advance_chain(
         step_size = record.tuning.step_size
         record, info = one(record)
         record, info = lax.fori_loop(1, thin, lambda _, both: _thin(both, one), (record, info))
-        row = Draws(
-            positions=record.state.position, potential=record.state.potential, step_size=step_size, info=info
-        )
+        row = Draws(positions=record.state.position, potential=record.state.potential, step_size=step_size, info=info)
         written = jax.tree.map(lambda all_, new: lax.dynamic_update_index_in_dim(all_, new, index, 0), draws, row)
         return record, written
 
@@ -130,13 +126,10 @@ def advance_chain(
 
 
 def blank_draws(kernel: AbstractKernel, target: Target, record: ChainRecord, capacity: int) -> Draws:
-    info = jax.eval_shape(
-        lambda r: run_transition(kernel, r.key, target, r.state, r.tuning)[1], record
-    )
+    """Room for `capacity` draws of one chain."""
+    info = jax.eval_shape(lambda r: run_transition(kernel, r.key, target, r.state, r.tuning)[1], record)
     state = record.state
-    shapes = Draws(
-        positions=state.position, potential=state.potential, step_size=record.tuning.step_size, info=info
-    )
+    shapes = Draws(positions=state.position, potential=state.potential, step_size=record.tuning.step_size, info=info)
     return jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), shapes)
 
 
@@ -207,11 +200,19 @@ def learn(
 def finish_stage(
     kernel: AbstractKernel, target: Target, record: ChainRecord, plan: Plan, is_last: Bool[Array, ""]
 ) -> ChainRecord:
-    """Apply what a stage has learned: renew the metric and search a step size anew, take the best length; after the
-    last stage, the averaged step size."""
+    """Apply what a stage has learned.
+
+    The metric is renewed and a step size searched for it; the best length is taken; after the last stage the averaged
+    step size stays.
+    """
     needs, learning, tuning = kernel.warmup(), record.learning, record.tuning
     position = record.state.position
-    metric, averaging, num_steps, lengths = tuning.metric, learning.averaging, tuning.num_steps, learning.lengths
+    metric, averaging, num_steps, lengths = (
+        tuning.metric,
+        learning.averaging,
+        tuning.num_steps,
+        learning.lengths,
+    )
     step_size: Scalar = tuning.step_size
     moments = learning.moments
     if needs.learn_metric:
@@ -227,12 +228,12 @@ def finish_stage(
     if needs.tune_step_size:
         tuned = plan.tune_step_size & (averaging.count > 0)
         step_size = jnp.where(tuned & is_last, dual_averaging.averaged(averaging), step_size)
-        renew = (plan.learn_metric | plan.tune_length) & ~is_last
+        renew = plan.learn_metric & ~is_last
         probe_key = jax.random.fold_in(jax.random.fold_in(record.key, PROBE_KEY), record.transition)
         candidate = Tuning(step_size=dual_averaging.averaged(averaging), metric=metric, num_steps=num_steps)
         searched = find_first_step(kernel, probe_key, target, record.state, candidate)
-        step_size = jnp.where(renew, jnp.where(plan.learn_metric, searched, candidate.step_size), step_size)
-        restarted = dual_averaging.restart(step_size, is_tuned=~plan.learn_metric)
+        step_size = jnp.where(renew, searched, step_size)
+        restarted = dual_averaging.restart(step_size)
         averaging = jax.tree.map(lambda n, o: jnp.where(renew, n, o), restarted, averaging)
     return ChainRecord(
         key=record.key,

@@ -52,7 +52,15 @@ class Block:
 class Job:
     """One or more chains of a device. `step` does the next chunk; only one thread calls it at a time."""
 
-    def __init__(self, settings: Settings, programs: Programs, *, chains: tuple[int, ...], device: Any, is_batched: bool):
+    def __init__(
+        self,
+        settings: Settings,
+        programs: Programs,
+        *,
+        chains: tuple[int, ...],
+        device: Any,
+        is_batched: bool,
+    ):
         self.chains = chains
         self.busy = {"warmup": 0.0, "sampling": 0.0}
         self._settings = settings
@@ -90,11 +98,8 @@ class Job:
     def start(self, keys: list[Array], positions: list[Array]) -> None:
         """Place the chains at their starting positions and find their first step sizes."""
         s = self._settings
-        if self._is_batched:
-            arguments = (jnp.stack(keys), jnp.stack(positions))
-        else:
-            arguments = (keys[0], positions[0])
-        arguments = jax.device_put(arguments, self._device)
+        one_or_all = jnp.stack if self._is_batched else _only
+        arguments = jax.device_put((one_or_all(keys), one_or_all(positions)), self._device)
         self._record = self._programs.first_record(s.kernel, self._target, *arguments)
 
     def compile(self) -> None:
@@ -124,9 +129,9 @@ class Job:
         is_warmup = self._stage < len(s.warmup.stages)
         stage = s.warmup.stages[self._stage] if is_warmup else None
         left = stage.num_transitions - self._in_stage if stage else s.num_draws - self.drawn
-        count = min(left, self._chunk_size(is_warmup))
+        count = min(left, self._chunk_size(is_warmup=is_warmup))
         self._record, draws = self._advance(Plan.of(stage), count)
-        fields = self._fields(draws, count, is_warmup)
+        fields = self._fields(draws, count, is_warmup=is_warmup)
         start = self._warmed if is_warmup else self.drawn
         if stage:
             self._in_stage += count
@@ -150,17 +155,22 @@ class Job:
         self._stage += 1
         self._in_stage = 0
 
-    def _chunk_size(self, is_warmup: bool) -> int:
+    def _chunk_size(self, *, is_warmup: bool) -> int:
         """Draws that take about half a second at the rate of the last chunk."""
         if not self._seconds_per_draw:
             return min(10, self._settings.capacity)
         per_draw = self._seconds_per_draw * (1 if is_warmup else self._settings.thin)
         return max(1, min(self._settings.capacity, int(CHUNK_SECONDS / per_draw)))
 
-    def _fields(self, draws: Draws, count: int, is_warmup: bool) -> dict[str, np.ndarray]:
+    def _fields(self, draws: Draws, count: int, *, is_warmup: bool) -> dict[str, np.ndarray]:
         fields = statistics_of(draws, count)
         if not is_warmup:
             fields[POSITIONS] = np.asarray(draws.positions)[..., :count, :]
         if self._is_batched:
             return fields
         return {name: values[None] for name, values in fields.items()}
+
+
+def _only(values: list[Array]) -> Array:
+    (value,) = values
+    return value

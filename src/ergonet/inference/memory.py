@@ -40,7 +40,11 @@ def plan_memory(num_chains: int, num_draws: int, *, bytes_per_draw: int, folder:
         plan = MemoryPlan(draws=draws, where="disk", available=shutil.disk_usage(parent).free)
     if plan.available is not None and draws > USABLE_SHARE * plan.available:
         largest = max(1, int(USABLE_SHARE * plan.available / (num_chains * bytes_per_draw)))
-        remedy = "give `store` a folder on a larger disk" if folder is not None else "give `store` a folder to keep them on disk"
+        remedy = (
+            "give `store` a folder on a larger disk"
+            if folder is not None
+            else "give `store` a folder to keep them on disk"
+        )
         raise MemoryPlanError(
             f"{plan} {num_chains} chains x {num_draws} draws do not fit. Keep at most {largest} draws a chain "
             f"(raise `thin` to cover the same run), or {remedy}."

@@ -26,9 +26,9 @@ class Programs:
 
 
 @cache
-def programs(platform: str, is_batched: bool) -> Programs:
+def programs(platform: str, *, is_batched: bool) -> Programs:
     """The programs for one chain at a time, or for a batch of chains."""
-    options = {"compiler_options": CPU_OPTIONS} if platform == "cpu" else {}
+    options: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if platform == "cpu" else {}
     module = batches if is_batched else chains
     return Programs(
         first_record=eqx.filter_jit(module.first_record, **options),

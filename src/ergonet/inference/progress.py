@@ -76,10 +76,9 @@ class Lines(AbstractProgress):
     """Plain time-stamped lines, one every ten seconds and at the ends; for log files and pipes."""
 
     def __init__(self, stream: TextIO | None = None, *, path: str | os.PathLike[str] | None = None):
-        """
-        Args:
-            stream: where lines go; standard error unless given.
-            path: a log file to append to instead.
+        """Args:
+        stream: where lines go; standard error unless given.
+        path: a log file to append to instead.
         """
         self._path = Path(path) if path is not None else None
         self._stream = stream
@@ -95,7 +94,7 @@ class Lines(AbstractProgress):
     def say(self, message: str) -> None:
         line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {message}\n"
         if self._path is not None:
-            with open(self._path, "a", encoding="utf-8") as file:
+            with self._path.open("a", encoding="utf-8") as file:
                 file.write(line)
         else:
             stream = self._stream or sys.stderr
@@ -154,9 +153,7 @@ class Live(AbstractProgress):
             sys.stderr.write(message + "\n")
 
     def tick(self, tick: Tick) -> None:
-        detail = (
-            f"{tick.phase:8s} step {tick.step_size:.3g}  accept {tick.acceptance:.2f}  div {tick.divergences}"
-        )
+        detail = f"{tick.phase:8s} step {tick.step_size:.3g}  accept {tick.acceptance:.2f}  div {tick.divergences}"
         self._bars.update(self._tasks[tick.job], completed=tick.done, total=tick.total, detail=detail)
 
     def end(self) -> None:

@@ -62,7 +62,8 @@ def sample(
         num_warmup: transitions that tune the kernel and are not kept, at least 0.
         num_draws: kept draws of each chain, at least 1, after thinning.
         thin: transitions for each kept draw, at least 1.
-        seed: any integer of 0 to 2^63 - 1; the same seed gives the same draws, whatever the number of chains or workers.
+        seed: any integer of 0 to 2^63 - 1; a chain's draws depend on nothing else, be there
+            few or many chains and workers.
         warmup: a recipe of stages; None: Stan's windows for what the kernel needs.
         init: starting positions `[dim]` or `[chain, dim]`; None: drawn by the target.
         store: None: memory; a path: a Zarr group on disk; or a store.
@@ -82,7 +83,15 @@ def sample(
     """
     began = time.perf_counter()
     kernel = NUTS() if kernel is None else kernel
-    _check(target, kernel, num_chains=num_chains, num_draws=num_draws, thin=thin, seed=seed, time_limit=time_limit)
+    _check(
+        target,
+        kernel,
+        num_chains=num_chains,
+        num_draws=num_draws,
+        thin=thin,
+        seed=seed,
+        time_limit=time_limit,
+    )
     check_num_warmup(num_warmup)
     recipe = stan_windows(kernel.warmup(), num_warmup) if warmup is None else warmup
     placement = place(devices, num_chains)
@@ -143,7 +152,11 @@ class _Run:
         for chains, device in zip(self._placement.groups, self._placement.devices, strict=True):
             batched = self._placement.is_batched
             job = Job(
-                self._settings, programs(device.platform, batched), chains=chains, device=device, is_batched=batched
+                self._settings,
+                programs(device.platform, is_batched=batched),
+                chains=chains,
+                device=device,
+                is_batched=batched,
             )
             self._jobs.append(job)
             self._gradients[job], self._divergences[job] = 0, 0
@@ -162,7 +175,9 @@ class _Run:
         s = self._settings
         kinds = {"n_steps": np.int32, "gradients": np.int32, "tree_depth": np.int32}
         kinds |= {"diverging": np.bool_, "nonfinite": np.bool_, "moved": np.bool_}
-        fields = {name: ((), np.dtype(kinds.get(name, dtype))) for name in STATISTICS}
+        fields: dict[str, tuple[tuple[int, ...], np.dtype]] = {
+            name: ((), np.dtype(kinds.get(name, dtype))) for name in STATISTICS
+        }
         num_chains = sum(len(job.chains) for job in self._jobs)
         self._warmup_store.allocate(num_chains, s.warmup.num_transitions, fields)
         fields[POSITIONS] = ((s.target.dim,), np.dtype(dtype))
@@ -277,7 +292,9 @@ class _Run:
                 one = job.record
                 records[chain] = jax.tree.map(lambda leaf, i=lane: leaf[i], one) if len(job.chains) > 1 else one
         if self._placement.is_batched:
-            records = {c: (r if r.state.position.ndim == 1 else jax.tree.map(lambda x: x[0], r)) for c, r in records.items()}
+            records = {
+                c: (r if r.state.position.ndim == 1 else jax.tree.map(lambda x: x[0], r)) for c, r in records.items()
+            }
         ordered = [records[chain] for chain in sorted(records)]
         return {
             "step_size": np.stack([np.asarray(r.tuning.step_size) for r in ordered]),
@@ -295,7 +312,9 @@ class _Run:
             "target_acceptance": s.warmup.target_acceptance,
             "max_doublings": getattr(s.kernel, "max_doublings", None),
             "seed": seed,
-            "num_chains": len(self._placement.groups) if not self._placement.is_batched else sum(len(j.chains) for j in self._jobs),
+            "num_chains": len(self._placement.groups)
+            if not self._placement.is_batched
+            else sum(len(j.chains) for j in self._jobs),
             "num_warmup": s.warmup.num_transitions,
             "num_draws": draws,
             "thin": s.thin,
@@ -312,7 +331,10 @@ def versions() -> dict[str, str]:
         found["ergonet"] = importlib.metadata.version("ergonet")
     except importlib.metadata.PackageNotFoundError:
         found["ergonet"] = "not installed"
-    return found | {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
+    return found | {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
 
 
 def _of(job: Job, *per_chain: list[Any]) -> tuple[list[Any], ...]:

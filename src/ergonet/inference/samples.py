@@ -109,8 +109,10 @@ class Samples:
         }
 
     def monitor(self) -> np.ndarray:
-        """What convergence is judged by, `[chain, draw, quantity]`: predictions on reference rows where the target
-        is a network, else the positions themselves."""
+        """What convergence is judged by, `[chain, draw, quantity]`.
+
+        Predictions on reference rows where the target is a network, else the positions themselves.
+        """
         if self.target is None or not self.target.offers("monitor"):
             return np.asarray(self.positions)
         target = self.target

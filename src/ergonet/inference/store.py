@@ -57,9 +57,7 @@ class MemoryStore(AbstractStore):
         self._arrays: dict[str, np.ndarray] = {}
 
     def allocate(self, num_chains: int, num_draws: int, fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> None:
-        self._arrays = {
-            name: _blank((num_chains, num_draws, *shape), dtype) for name, (shape, dtype) in fields.items()
-        }
+        self._arrays = {name: _blank((num_chains, num_draws, *shape), dtype) for name, (shape, dtype) in fields.items()}
 
     def write(self, chain: int, start: int, block: Mapping[str, np.ndarray]) -> None:
         for name, rows in block.items():
@@ -79,8 +77,7 @@ class ZarrStore(AbstractStore):
     """Draws in a Zarr 3 group, one chunk per chain and block of draws."""
 
     def __init__(self, path: str | os.PathLike[str], *, block: int = 100, overwrite: bool = False):
-        """
-        Args:
+        """Args:
             path: a folder that does not exist yet.
             block: draws in a chunk, at least 1.
             overwrite: replace a folder that is there.
@@ -143,11 +140,11 @@ class ZarrStore(AbstractStore):
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Replace a JSON file in one step, after its bytes are on disk."""
     temporary = path.with_suffix(".tmp")
-    with open(temporary, "w", encoding="utf-8") as file:
+    with temporary.open("w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 def read_store(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:

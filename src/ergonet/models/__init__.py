@@ -1,0 +1,1 @@
+"""Models: networks, priors, likelihoods, and the target that sampling sees."""

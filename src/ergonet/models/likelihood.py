@@ -6,10 +6,12 @@ have parameters of its own, such as a noise precision; they are coordinates of t
 
 import abc
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from ergonet._errors import DataError, SettingError
 from ergonet._types import Array, Float, PRNGKey, Scalar
@@ -44,7 +46,7 @@ class AbstractLikelihood(eqx.Module):
         """Log density of its own coordinates, Jacobians included."""
 
     @abc.abstractmethod
-    def sample_prior(self, key: PRNGKey, dtype) -> dict[str, Array]:
+    def sample_prior(self, key: PRNGKey, dtype: DTypeLike) -> dict[str, Array]:
         """A draw of its own coordinates."""
 
     @abc.abstractmethod
@@ -104,7 +106,7 @@ class _NoParameters(AbstractLikelihood):
     def log_prior(self, parameters: Weights) -> Scalar:
         return jnp.zeros(())
 
-    def sample_prior(self, key: PRNGKey, dtype) -> dict[str, Array]:
+    def sample_prior(self, key: PRNGKey, dtype: DTypeLike) -> dict[str, Array]:
         return {}
 
 
@@ -149,7 +151,7 @@ class Categorical(_NoParameters):
 
 
 def _log_normaliser(outputs: Outputs) -> PerRow:
-    """log sum_k exp(output_k) by row; the largest output is taken out, outside of the gradient."""
+    """Log sum_k exp(output_k) by row; the largest output is taken out, outside of the gradient."""
     largest = jax.lax.stop_gradient(jnp.max(outputs, axis=0))
     return jnp.log(jnp.sum(jnp.exp(outputs - largest), axis=0)) + largest
 
@@ -222,7 +224,7 @@ class GammaPrecision(eqx.Module):
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise SettingError(f"`GammaPrecision({name}=...)` must be a finite number above 0, got {value!r}.")
 
-    def distribution(self):
+    def distribution(self) -> Any:
         """The NumPyro distribution of the precision."""
         from numpyro.distributions import Gamma
 
@@ -232,7 +234,7 @@ class GammaPrecision(eqx.Module):
         """Log density of the log precision."""
         return self.distribution().log_prob(jnp.exp(log_precision)) + log_precision
 
-    def sample(self, key: PRNGKey, dtype) -> Scalar:
+    def sample(self, key: PRNGKey, dtype: DTypeLike) -> Scalar:
         """A log precision."""
         return jnp.log(self.distribution().sample(key)).astype(dtype)
 
@@ -247,17 +249,16 @@ class Gaussian(AbstractLikelihood):
     noise: float | GammaPrecision
 
     def __init__(self, noise: float | GammaPrecision | None = None):
-        """
-        Args:
-            noise: the known noise standard deviation, above 0, in the units of y; or the prior of a learned one
-                (None: `GammaPrecision()`), sampled as the coordinate `likelihood.log_precision`.
+        """Args:
+        noise: the known noise standard deviation, above 0, in the units of y; or the prior of a learned one
+            (None: `GammaPrecision()`), sampled as the coordinate `likelihood.log_precision`.
         """
         noise = GammaPrecision() if noise is None else noise
-        if not isinstance(noise, GammaPrecision):
-            if isinstance(noise, bool) or not isinstance(noise, int | float) or not 0 < noise < math.inf:
-                raise SettingError(
-                    f"`Gaussian(noise=...)` must be a standard deviation above 0 or a `GammaPrecision`, got {noise!r}."
-                )
+        is_number = isinstance(noise, int | float) and not isinstance(noise, bool)
+        if not isinstance(noise, GammaPrecision) and not (is_number and 0 < noise < math.inf):
+            raise SettingError(
+                f"`Gaussian(noise=...)` must be a standard deviation above 0 or a `GammaPrecision`, got {noise!r}."
+            )
         self.noise = noise
 
     def num_outputs(self, num_targets: int) -> int:
@@ -274,7 +275,7 @@ class Gaussian(AbstractLikelihood):
             return self.noise.log_prob(parameters[LOG_PRECISION])
         return jnp.zeros(())
 
-    def sample_prior(self, key: PRNGKey, dtype) -> dict[str, Array]:
+    def sample_prior(self, key: PRNGKey, dtype: DTypeLike) -> dict[str, Array]:
         return {LOG_PRECISION: self.noise.sample(key, dtype)} if isinstance(self.noise, GammaPrecision) else {}
 
     def scale(self, parameters: Weights) -> Array:

@@ -7,7 +7,7 @@ on a CPU. The public face of everything stays `[rows, features]`.
 
 import abc
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -65,9 +65,8 @@ class MLP(AbstractNetwork):
     activation: str = eqx.field(static=True)
     bias: bool = eqx.field(static=True)
 
-    def __init__(self, sizes, *, activation: str = "tanh", bias: bool = True):
-        """
-        Args:
+    def __init__(self, sizes: Sequence[int], *, activation: str = "tanh", bias: bool = True):
+        """Args:
             sizes: units of each layer from inputs to outputs, at least two positive integers.
             activation: of the hidden layers, by name.
             bias: whether every layer has a bias.

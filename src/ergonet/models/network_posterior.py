@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from ergonet._errors import DataError, SettingError
 from ergonet._types import Array, Float, Position, PRNGKey, Scalar
@@ -36,8 +37,7 @@ class BayesianNetwork(eqx.Module):
         prior: AbstractPrior | Mapping[str, AbstractPrior],
         likelihood: AbstractLikelihood,
     ):
-        """
-        Args:
+        """Args:
             network: an `MLP`, or any Equinox module that maps one row to its outputs.
             prior: one prior for every leaf, or a mapping of leaf patterns to priors (`prior/assignment.py`).
             likelihood: the distribution of the targets.
@@ -74,7 +74,7 @@ class BayesianNetwork(eqx.Module):
         """Network outputs for prepared inputs."""
         return self.network.apply(self.prior.split(position), inputs)
 
-    def sample_prior(self, key: PRNGKey, dtype=jnp.float32) -> Position:
+    def sample_prior(self, key: PRNGKey, dtype: DTypeLike = jnp.float32) -> Position:
         """A position drawn from the prior."""
         key_weights, key_own = jax.random.split(key)
         own = self.likelihood.sample_prior(key_own, dtype)
@@ -89,7 +89,7 @@ class BayesianNetwork(eqx.Module):
     def num_outputs(self, inputs: Array) -> int:
         """Outputs of the network for prepared inputs, by tracing only."""
         position = jax.ShapeDtypeStruct((self.dim,), jnp.float32)
-        return jax.eval_shape(lambda q, z: self.outputs(q, z), position, inputs).shape[0]
+        return jax.eval_shape(self.outputs, position, inputs).shape[0]
 
     def condition(self, x: Any, y: Any, *, reference: Any = None) -> "NetworkPosterior":
         """The posterior given data.
@@ -185,7 +185,9 @@ class NetworkPosterior(Target):
         for path, leaf in (dict(weights) | dict(own)).items():
             if not bool(jnp.all(jnp.isfinite(leaf))):
                 return f"the leaf {path} holds values that are not finite"
-        for path, leaf, prior in zip(self.model.prior.paths, self.model.prior.leaves, self.model.prior.priors, strict=True):
+        for path, leaf, prior in zip(
+            self.model.prior.paths, self.model.prior.leaves, self.model.prior.priors, strict=True
+        ):
             if not bool(jnp.isfinite(prior.log_prob(weights[path], leaf))):
                 return f"the prior {prior!r} of the leaf {path} is {prior.log_prob(weights[path], leaf)} there"
         if not bool(jnp.isfinite(self.model.likelihood.log_prior(own))):

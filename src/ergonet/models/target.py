@@ -175,7 +175,13 @@ class LogDensityTerms(Target):
     num_rows: int = eqx.field(static=True)
     dim: int = eqx.field(static=True)
 
-    def __init__(self, log_prior_fn, log_likelihood_fn, data: Any, example: Any):
+    def __init__(
+        self,
+        log_prior_fn: Callable[[Any], Scalar],
+        log_likelihood_fn: Callable[[Any, Any], Float[Array, "rows"]],
+        data: Any,
+        example: Any,
+    ):
         self.log_prior_fn = log_prior_fn
         self.log_likelihood_fn = log_likelihood_fn
         self.data = jax.tree.map(jnp.asarray, data)
@@ -223,8 +229,8 @@ class LogDensityTerms(Target):
 
 
 def _count_rows(data: Any) -> int:
-    counts = {leaf.shape[0] if getattr(leaf, "ndim", 0) else None for leaf in jax.tree.leaves(data)}
-    if len(counts) != 1 or None in counts or 0 in counts:
+    counts = {leaf.shape[0] if getattr(leaf, "ndim", 0) else 0 for leaf in jax.tree.leaves(data)}
+    if len(counts) != 1 or 0 in counts:
         raise SettingError(
             f"`data` must be arrays with the same number of rows (at least 1) on their first axis, got {counts}."
         )

@@ -32,7 +32,7 @@ def reliability_diagram(curve: ReliabilityCurve, *, axes: Axes | None = None) ->
     )  # fmt: skip
     axes.set_xlabel("stated probability of the predicted class")
     axes.set_ylabel("fraction of rows that were right")
-    canvas.legend(axes, location="upper left")
+    canvas.legend(axes, columns=2, above=True)
     return axes
 
 
@@ -52,14 +52,14 @@ def coverage_plot(curve: CoverageCurve, *, axes: Axes | None = None) -> Axes:
     _points(axes, curve.nominal, curve.coverage, ends=ends, label="truths inside, 95 % interval")
     axes.set_xlabel("stated probability of the interval")
     axes.set_ylabel("fraction of truths inside")
-    canvas.legend(axes, location="upper left")
+    canvas.legend(axes, columns=2, above=True)
     return axes
 
 
 def _diagonal(axes: Axes) -> None:
     axes.plot([0, 1], [0, 1], color=canvas.MUTED, linewidth=1, linestyle=(0, (3, 2)))
     axes.text(0.9, 0.42, "too sure", ha="right", color=canvas.MUTED, fontsize="small", style="italic")
-    axes.text(0.03, 0.74, "too cautious", ha="left", color=canvas.MUTED, fontsize="small", style="italic")
+    axes.text(0.03, 0.92, "too cautious", ha="left", color=canvas.MUTED, fontsize="small", style="italic")
     axes.set_xlim(0, 1.01)
     axes.set_ylim(0, 1.02)
     for axis in (axes.xaxis, axes.yaxis):

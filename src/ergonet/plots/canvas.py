@@ -1,7 +1,7 @@
 """What all pictures share: sizes, colours, and axes that belong to no window."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -94,11 +94,10 @@ def short(name: str) -> str:
     return words if len(words) <= 32 else words[:29] + "..."
 
 
-def legend(axes: Axes, *, location: str = "best", columns: int = 1) -> None:
-    """A legend without frame, in the ink of the page."""
-    axes.legend(
-        loc=location, ncols=columns, frameon=False, labelcolor=INK, fontsize="small", handlelength=1.2
-    )
+def legend(axes: Axes, *, columns: int = 1, above: bool = False) -> None:
+    """A legend without frame, in the ink of the page; in the best place, or above the axes."""
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)} if above else {"loc": "best"}
+    axes.legend(ncols=columns, frameon=False, labelcolor=INK, fontsize="small", handlelength=1.2, **place)
 
 
 def _styled(axes: Axes) -> Axes:

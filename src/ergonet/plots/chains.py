@@ -65,8 +65,8 @@ def rank_plot(values: np.ndarray, *, bins: int = 20, axes: Axes | None = None) -
     """How the ranks of each chain's draws are spread among those of all chains, a lane for each chain.
 
     Level lanes mean that chains explore the same values. The band is what chance would do (two standard
-    deviations) with as many effective draws. Of more than 16 chains those with the least level lanes are
-    shown.
+    deviations) with as many draws as a chain's are worth by itself. Of more than 16 chains those with the
+    least level lanes are shown.
 
     Args:
         values: one quantity, ``[chain, draw]``.
@@ -89,7 +89,7 @@ def rank_plot(values: np.ndarray, *, bins: int = 20, axes: Axes | None = None) -
     ranks = (rankdata(values).reshape(values.shape) - 0.5) / values.size
     counts = np.stack([np.histogram(chain, bins=bins, range=(0, 1))[0] for chain in ranks])
     expected = num_draws / bins
-    inflation = max(1.0, values.size / float(effective_draws(values[:, :, None])[0]))
+    inflation = max(1.0, num_draws / _effective_draws_of_a_chain(values))
     chance = 2 * np.sqrt(expected * (1 - 1 / bins) * inflation)
     worst = np.argsort(-np.square(counts - expected).sum(axis=1), kind="stable")[:lanes]
     shown = np.sort(worst)
@@ -145,6 +145,12 @@ def convergence_plot(
     else:
         canvas.say_instead(lower, "Effective draws: too few different draws.")
     return [upper, lower]
+
+
+def _effective_draws_of_a_chain(values: np.ndarray) -> float:
+    """Median over the chains, each by itself: their disagreement must not widen the band of chance."""
+    alone = canvas.finite(effective_draws(values.T[None]))
+    return float(np.median(alone)) if alone.size else float(values.shape[1])
 
 
 def _against_limit(axes: Axes, values: np.ndarray, *, limit: float, good_below: bool) -> None:

@@ -48,7 +48,7 @@ def prediction_vs_truth(
             axes.plot(truth[chosen], mean[chosen], "o", color=color, markersize=3, label=label)
     axes.set_xlabel(f"true {canvas.short(name)}")
     axes.set_ylabel(f"predicted {canvas.short(name)}")
-    canvas.legend(axes, location="upper left")
+    canvas.legend(axes, columns=2, above=True)
     return axes
 
 

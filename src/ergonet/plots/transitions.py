@@ -40,12 +40,10 @@ def energy_plot(energy: np.ndarray, *, axes: Axes | None = None) -> Axes:
         steps, bins=bins, density=True, histtype="step", color=canvas.SERIES[1], linewidth=1.6,
         label="step from one energy to the next",
     )  # fmt: skip
-    top = axes.get_ylim()[1]
-    axes.set_ylim(0, 1.22 * top)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("energy")
-    canvas.legend(axes, location="upper center", columns=2)
+    canvas.legend(axes, columns=2, above=True)
     return axes
 
 
@@ -80,7 +78,7 @@ def transitions_plot(
         upper.set_xlabel("acceptance")
         upper.set_ylabel("transitions")
         upper.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-        canvas.legend(upper, location="upper left")
+        canvas.legend(upper, columns=2, above=True)
     else:
         canvas.say_instead(upper, "No acceptance was recorded.")
     steps = canvas.finite(num_steps)

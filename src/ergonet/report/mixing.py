@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from ergonet import plots
 from ergonet.diagnostics import ConvergenceSummary, e_bfmi, summarise
@@ -63,7 +62,7 @@ def _of_functions(functions: np.ndarray) -> list[Picture]:
     chains = functions.shape[0]
     svg = draw(
         "convergence",
-        lambda: _figure(plots.convergence_plot(summary.rhat, summary.ess_bulk, num_chains=chains)[0]),
+        lambda: plots.convergence_plot(summary.rhat, summary.ess_bulk, num_chains=chains)[0],
     )
     left_out = (
         f" {wording.plural(summary.num_degenerate, 'prediction')} that never vary are left out."
@@ -98,7 +97,7 @@ def _worst(summary: ConvergenceSummary) -> int | None:
 def _ranks(values: np.ndarray, name: str, what: str) -> Picture:
     return Picture(
         title=f"Ranks of {what}",
-        svg=draw(name, lambda: _figure(plots.rank_plot(values))),
+        svg=draw(name, lambda: plots.rank_plot(values)),
         caption=(
             "Each chain should find low, middle and high values equally often: level bars, mostly inside "
             "the band that chance allows."
@@ -112,7 +111,7 @@ def _trace(values: np.ndarray, early: np.ndarray | None) -> Picture:
     early = early if _has_draws(early) else None
     return Picture(
         title="Log posterior, draw by draw",
-        svg=draw("trace", lambda: _figure(plots.log_posterior_trace(values, early))),
+        svg=draw("trace", lambda: plots.log_posterior_trace(values, early)),
         caption="After the warm-up all chains should wander around the same level, like noise without a "
         "trend.",
         alternative=(
@@ -127,7 +126,7 @@ def _energies(energy: np.ndarray) -> Picture:
     values = e_bfmi(energy)
     return Picture(
         title="Energy",
-        svg=draw("energy", lambda: _figure(plots.energy_plot(energy))),
+        svg=draw("energy", lambda: plots.energy_plot(energy)),
         caption=(
             "The line (one transition) should be about as wide as the filled shape (all draws): then every "
             "draw can reach every energy."
@@ -147,13 +146,9 @@ def _transitions(record: RunRecord) -> Picture:
         title="Acceptance and length of the transitions",
         svg=draw(
             "transitions",
-            lambda: _figure(plots.transitions_plot(accepted, steps, target_acceptance=target)[0]),
+            lambda: plots.transitions_plot(accepted, steps, target_acceptance=target)[0],
         ),
         caption="The mean acceptance should be near the aim; the steps say how much work each draw took.",
         alternative=f"Histograms of acceptance, mean {np.mean(accepted):.2f}, and of leapfrog steps per "
         f"transition.",
     )
-
-
-def _figure(axes: Any) -> Figure:
-    return axes.figure

@@ -1,5 +1,6 @@
 """The first screen of a report: what was fitted, the verdict, the scores, and what it cost."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,10 +49,9 @@ def verdict(record: RunRecord) -> Verdict:
     if not record.metrics.get("diagnostics"):
         return Verdict("unknown", "The draws could not be checked: this run has no diagnostics.", ())
     findings = advice.find(record.metrics)
-    problems = sum(finding.problem for finding in findings)
     sentences = tuple(finding.sentence for finding in findings)
-    if problems:
-        things = "one thing is off" if problems == 1 else f"{problems} things are off"
+    if any(finding.problem for finding in findings):
+        things = "one thing is off" if len(findings) == 1 else f"{len(findings)} things are off"
         return Verdict("bad", f"Do not rely on these results yet: {things}.", sentences)
     if findings:
         return Verdict("note", "The results can be used; the run cost more than it need have.", sentences)
@@ -129,18 +129,19 @@ def trust_cards(record: RunRecord) -> list[Card]:
     found, cards = _table(record.metrics, "diagnostics"), []
     needed = advice.FEWEST_EFFECTIVE_DRAWS_PER_CHAIN * (wording.real(record.metrics, "num_chains") or 1.0)
     entries = (
-        ("max_rhat_function", "R-hat of predictions", 4, lambda v: v <= advice.LARGEST_RHAT,
+        ("max_rhat_function", "R-hat of predictions", "{:.3f}", lambda v: v <= advice.LARGEST_RHAT,
          f"do the chains agree? at most {advice.LARGEST_RHAT}"),
-        ("min_ess_bulk_function", "Effective draws", 3, lambda v: v >= needed,
+        ("min_ess_bulk_function", "Effective draws", "{:.0f}", lambda v: v >= needed,
          f"worth of the draws for the worst prediction; at least {wording.grouped(needed)}"),
-        ("divergences", "Divergences", 3, lambda v: v == 0, "steps that lost their way; none"),
-        ("min_ebfmi", "E-BFMI", 2, lambda v: v >= advice.SMALLEST_E_BFMI,
+        ("divergences", "Divergences", "{:.0f}", lambda v: v == 0, "steps that lost their way; none"),
+        ("min_ebfmi", "E-BFMI", "{:.2f}", lambda v: v >= advice.SMALLEST_E_BFMI,
          f"does each chain reach all energies? at least {advice.SMALLEST_E_BFMI}"),
     )  # fmt: skip
-    for key, name, digits, good, meaning in entries:
+    for key, name, pattern, good, meaning in entries:
         if key in found:
             value = wording.real(found, key)
-            text = f"{value:.3f}" if key == "max_rhat_function" and value else wording.number(value, digits)
+            known = value is not None and math.isfinite(value)
+            text = pattern.format(value) if known else wording.number(value)
             mark = "good" if value is not None and good(value) else "bad"
             cards.append(Card(name, text, "", meaning, mark))
     return cards

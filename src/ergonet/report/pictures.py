@@ -9,16 +9,17 @@ import io
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
 
 from ergonet.plots import canvas
 
-_STYLE: Final = {
+_STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
     "font.size": 9.5,
     "font.family": "sans-serif",
@@ -53,19 +54,20 @@ class Picture:
     alternative: str
 
 
-def draw(name: str, plot: Callable[[], Figure]) -> str:
-    """The figure that ``plot`` makes, as an inline ``<svg>`` element.
+def draw(name: str, plot: Callable[[], Axes]) -> str:
+    """The figure of the axes that ``plot`` makes, as an inline ``<svg>`` element.
 
     Args:
         name: unique in the page, of letters and hyphens; it keeps the identifiers of pictures apart.
-        plot: makes the figure; called with the style of the report.
+        plot: makes the axes; called with the style of the report.
 
     Returns:
         The element, without width and height: the style sheet sizes it.
     """
     file = io.StringIO()
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
-        figure = plot()
+        figure = plot().figure
+        assert isinstance(figure, Figure)
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = file.getvalue()
     text = text[text.index("<svg") :]

@@ -48,7 +48,7 @@ def _classification(record: RunRecord) -> dict[str, Any]:
     names = _class_names(record.metrics, probabilities.shape[1])
     reliability = Picture(
         title="Is it right as often as it says?",
-        svg=draw("reliability", lambda: plots.reliability_diagram(curve).figure),
+        svg=draw("reliability", lambda: plots.reliability_diagram(curve)),
         caption="Points on the dashed line: of the rows that were given 80 %, 80 % are right.",
         alternative=(
             "Fraction of right predictions against stated probability. Mean distance from the diagonal: "
@@ -233,7 +233,7 @@ def _coverage(evaluation: Mapping[str, np.ndarray], truth: np.ndarray) -> Pictur
     )
     return Picture(
         title="Do the intervals hold what they promise?",
-        svg=draw("coverage", lambda: plots.coverage_plot(curve).figure),
+        svg=draw("coverage", lambda: plots.coverage_plot(curve)),
         caption="Points on the dashed line: intervals that promise 90 % hold 90 % of the truths.",
         alternative=f"Fraction of truths inside intervals against their stated probability: {said}.",
     )
@@ -248,7 +248,7 @@ def _target_pictures(one: dict[str, np.ndarray], name: str, level: str, *, numbe
             title=f"Prediction against truth: {name}",
             svg=draw(
                 f"truth-{number}",
-                lambda: plots.prediction_vs_truth(mean, truth, one["lower"], one["upper"], name=name).figure,
+                lambda: plots.prediction_vs_truth(mean, truth, one["lower"], one["upper"], name=name),
             ),
             caption=f"A line is the {level} interval of a row. It should cross the dashed diagonal in "
             f"{level} of rows.",
@@ -259,7 +259,7 @@ def _target_pictures(one: dict[str, np.ndarray], name: str, level: str, *, numbe
             title=f"Errors in units of the stated uncertainty: {name}",
             svg=draw(
                 f"residuals-{number}",
-                lambda: plots.residual_plot(mean, truth, one["sd"], name=name).figure,
+                lambda: plots.residual_plot(mean, truth, one["sd"], name=name),
             ),
             caption="About 19 in 20 should lie in the band, with no bend or funnel from left to right.",
             alternative=f"Scatter of standardised errors of {name}. {100 * far:.0f} % lie beyond two stated "
@@ -275,8 +275,8 @@ def _widest(one: dict[str, np.ndarray], numbers: np.ndarray) -> list[dict[str, s
             "number": str(numbers[row]),
             "mean": wording.number(float(one["mean"][row]), 4),
             "sd": wording.number(float(one["sd"][row])),
-            "lower": wording.number(float(one["lower"][row]), 4),
-            "upper": wording.number(float(one["upper"][row]), 4),
+            "lower": wording.number(float(one["lower"][row])),
+            "upper": wording.number(float(one["upper"][row])),
             "truth": wording.number(float(one["truth"][row]), 4),
             "inside": "yes" if one["lower"][row] <= one["truth"][row] <= one["upper"][row] else "no",
         }

@@ -1,9 +1,12 @@
 """From a run record to one HTML file."""
 
 import os
+import re
 import tempfile
 from os import PathLike
 from pathlib import Path
+
+from markupsafe import Markup, escape
 
 from ergonet.report import mixing, overview, predictions, wording
 from ergonet.report.record import RunRecord
@@ -46,6 +49,7 @@ def _render(record: RunRecord) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["code"] = _code
     page = environment.get_template("report.html").render(
         title=overview.title(record),
         story=overview.story(record),
@@ -61,3 +65,8 @@ def _render(record: RunRecord) -> str:
         versions=overview.versions(record),
     )
     return page.replace(" %", "\N{NO-BREAK SPACE}%").lstrip()
+
+
+def _code(sentence: str) -> Markup:
+    """The sentence as HTML, with what stands between backquotes as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(sentence))))  # noqa: S704 - escaped before

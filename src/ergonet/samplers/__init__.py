@@ -1,0 +1,1 @@
+"""Transition kernels, one per file."""

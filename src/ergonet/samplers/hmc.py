@@ -46,8 +46,7 @@ class HMC(AbstractKernel):
         integrator: str | Composition = "leapfrog",
         target_acceptance: float = 0.8,
     ):
-        """
-        Args:
+        """Args:
             num_steps: leapfrog steps of a trajectory, at least 1; None: found by the warm-up in function space.
             step_size: above 0; None: found by the warm-up.
             step_jitter: in [0, 1): the step size is multiplied by Uniform(1 - j, 1 + j) once per trajectory.
@@ -147,9 +146,7 @@ def refresh(key: PRNGKey, state: State) -> Phase:
     return Phase(position=state.position, momentum=momentum, potential=state.potential, gradient=state.gradient)
 
 
-def probe_step(
-    steps: Composition, key: PRNGKey, target: Target, state: State, tuning: Tuning
-) -> Scalar:
+def probe_step(steps: Composition, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> Scalar:
     """H_start - H_end of one integrator step from a fresh momentum."""
     start = refresh(key, state)
     end = steps.step(target, tuning.metric, tuning.step_size, start)

@@ -44,8 +44,7 @@ class NUTS(AbstractKernel):
         integrator: str | Composition = "leapfrog",
         target_acceptance: float = 0.8,
     ):
-        """
-        Args:
+        """Args:
             max_doublings: at most 2^max_doublings - 1 steps in a transition; 1 to 20.
             step_size: above 0; None: found by the warm-up.
             metric: `identity`, `diagonal` or `dense`.

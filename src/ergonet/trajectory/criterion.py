@@ -58,9 +58,7 @@ class Generalised(AbstractCriterion):
         rows = jnp.zeros((num_rows, 3, dim), start.momentum.dtype)
         return GeneralisedMemory(total=start.momentum, rows=rows)
 
-    def extend(
-        self, memory: GeneralisedMemory, row: Count, previous: Phase, phase: Phase
-    ) -> GeneralisedMemory:
+    def extend(self, memory: GeneralisedMemory, row: Count, previous: Phase, phase: Phase) -> GeneralisedMemory:
         record = jnp.stack([phase.momentum, previous.momentum, memory.total])
         rows = lax.dynamic_update_index_in_dim(memory.rows, record, row, axis=0)
         return GeneralisedMemory(total=memory.total + phase.momentum, rows=rows)
@@ -77,7 +75,5 @@ class Generalised(AbstractCriterion):
         right = memory.total - before_middle + previous
         sums = jnp.stack([whole, left, right])  # one product with all three is cheaper than single dots
         at_first, at_last, at_middle, at_previous = sums @ first, sums @ last, sums @ middle, sums @ previous
-        opposed = jnp.stack(
-            [at_first[0], at_last[0], at_first[1], at_middle[1], at_previous[2], at_last[2]]
-        )
+        opposed = jnp.stack([at_first[0], at_last[0], at_first[1], at_middle[1], at_previous[2], at_last[2]])
         return jnp.any(opposed <= 0)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ergonet._types import Array, Count, Flag, Float, Position, PRNGKey, Scalar, UInt
-from ergonet.hamiltonian.energy import is_divergent, kinetic_energy, total_energy
+from ergonet.hamiltonian.energy import is_divergent, total_energy
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.phase import Phase
@@ -66,9 +66,7 @@ class Doubling(eqx.Module):
     integrator: Composition
     max_doublings: int = eqx.field(static=True)
 
-    def begin(
-        self, key: PRNGKey, start: Phase, directions: UInt[Array, ""] | None = None
-    ) -> DoublingTrajectory:
+    def begin(self, key: PRNGKey, start: Phase, directions: UInt[Array, ""] | None = None) -> DoublingTrajectory:
         """A tree of one state. `directions` (bit d = 1: doubling d goes forward) is drawn unless given."""
         key_direction, key_uniform, key_threshold = jax.random.split(key, 3)
         if directions is None:
@@ -113,24 +111,17 @@ class Doubling(eqx.Module):
         """Add one leaf; close the blocks and merge the subtree that it completes."""
         forward = _direction(tree.directions, tree.depth)
         position, momentum, gradient = tree.current
+        # A step needs no potential to start from, and no criterion reads that of the leaf before.
         previous = Phase(position=position, momentum=momentum, potential=tree.energy_start, gradient=gradient)
         signed = jnp.where(forward == 1, step_size, -step_size)
         phase = self.integrator.step(target, metric, signed, previous)
-        energy = total_energy(phase)
-        error = energy - tree.energy_start
+        error = total_energy(phase) - tree.energy_start
         divergent = is_divergent(error)
-        log_weight = self.selection.log_weight(tree.threshold, error)
-        log_weight = jnp.where(divergent, -jnp.inf, log_weight)
         leaf_uniform, merge_uniform = uniform_pair(tree.uniform_key, tree.num_states, error.dtype)
-
+        log_weight = jnp.where(divergent, -jnp.inf, self.selection.log_weight(tree.threshold, error))
         log_subtree = jnp.logaddexp(tree.log_weight_subtree, log_weight)
         leaf_probability = jnp.nan_to_num(self.selection.inside(log_weight, log_subtree), nan=0.0)
-        write_row = jnp.where(leaf_uniform < leaf_probability, tree.subtree_row, 3 - tree.tree_row - tree.subtree_row)
-        record = jnp.stack([phase.position, phase.gradient])
-        proposals = lax.dynamic_update_index_in_dim(tree.proposals, record, write_row, axis=0)
-        scalars = lax.dynamic_update_index_in_dim(
-            tree.proposal_scalars, jnp.stack([phase.potential, energy]), write_row, axis=0
-        )
+        proposals, scalars = self._propose(tree, phase, leaf_uniform < leaf_probability)
 
         opened = 1 + lax.population_count(tree.leaf)
         memory = self.criterion.extend(tree.memory, opened, previous, phase)
@@ -173,6 +164,16 @@ class Doubling(eqx.Module):
             merge_probability=merge_probability,
         )
 
+    def _propose(self, tree: DoublingTrajectory, phase: Phase, taken: Flag) -> tuple[Array, Array]:
+        """Write the leaf over the subtree's draw, or over the row that nobody reads."""
+        row = jnp.where(taken, tree.subtree_row, 3 - tree.tree_row - tree.subtree_row)
+        record = jnp.stack([phase.position, phase.gradient])
+        scalars = jnp.stack([phase.potential, total_energy(phase)])
+        return (
+            lax.dynamic_update_index_in_dim(tree.proposals, record, row, axis=0),
+            lax.dynamic_update_index_in_dim(tree.proposal_scalars, scalars, row, axis=0),
+        )
+
     def _closed_blocks(
         self, leaf: Count, memory: Any, phase: Phase, far: Position, complete: Flag
     ) -> tuple[Flag, Flag]:
@@ -181,11 +182,11 @@ class Doubling(eqx.Module):
         num_closed = _trailing_ones(leaf)
         num_checks = num_closed + complete
 
-        def pending(carry):
+        def pending(carry: tuple[Count, Flag]) -> Flag:
             check, turned = carry
             return (check < num_checks) & ~turned
 
-        def ask(carry):
+        def ask(carry: tuple[Count, Flag]) -> tuple[Count, Flag]:
             check, _ = carry
             row = jnp.where(check < num_closed, innermost - check, 0)
             return check + 1, self.criterion.turned(memory, row, far, phase)

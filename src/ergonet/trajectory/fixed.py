@@ -28,8 +28,11 @@ class FixedTrajectory(eqx.Module):
 
 
 class Fixed(eqx.Module):
-    """A trajectory of `num_steps` steps. It stops early only where the energy is not finite (an early stop relative
-    to the starting energy would not be reversible)."""
+    """A trajectory of `num_steps` steps.
+
+    It stops early only where the energy is not finite; an early stop relative to the starting energy would not be
+    reversible.
+    """
 
     integrator: Composition
 

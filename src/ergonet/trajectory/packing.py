@@ -35,9 +35,7 @@ class _Packing:
     def __init__(self, example: Any):
         leaves, self._structure = jax.tree.flatten(example)
         self._dtypes = [leaf.dtype for leaf in leaves]
-        self._is_scalar = [
-            leaf.ndim == 0 and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in leaves
-        ]
+        self._is_scalar = [leaf.ndim == 0 and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in leaves]
         floats = {d for d, s in zip(self._dtypes, self._is_scalar, strict=True) if s and _is_float(d)}
         self._float = next(iter(floats), jnp.dtype(jnp.float32))
         if len(floats) > 1:

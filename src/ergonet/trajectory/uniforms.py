@@ -8,6 +8,7 @@ Source: Salmon et al. 2011, Threefry-2x32-20.
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from ergonet._types import Array, Scalar
 
@@ -29,12 +30,12 @@ def threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
     return x, y
 
 
-def uniform_pair(key: Array, counter: Array, dtype) -> tuple[Scalar, Scalar]:
+def uniform_pair(key: Array, counter: Array, dtype: DTypeLike) -> tuple[Scalar, Scalar]:
     """Two independent draws from [0, 1) with 23 random bits each, for one step of a trajectory."""
     x, y = threefry(key, counter.astype(jnp.uint32), jnp.uint32(0))
     return _to_unit(x, dtype), _to_unit(y, dtype)
 
 
-def _to_unit(bits: Array, dtype) -> Scalar:
+def _to_unit(bits: Array, dtype: DTypeLike) -> Scalar:
     mantissa = (bits >> jnp.uint32(9)) | jnp.uint32(0x3F800000)
     return (jax.lax.bitcast_convert_type(mantissa, jnp.float32) - 1.0).astype(dtype)

@@ -23,7 +23,9 @@ def network_from_module(module: eqx.Module) -> FunctionNetwork:
     weights, fixed = eqx.partition(module, eqx.is_inexact_array)
     with_paths, structure = tree_flatten_with_path(weights)
     if not with_paths:
-        raise SettingError(f"`network`: {type(module).__name__} holds no floating array, so there is nothing to sample.")
+        raise SettingError(
+            f"`network`: {type(module).__name__} holds no floating array, so there is nothing to sample."
+        )
 
     def rebuild(leaves: list[Any]) -> Any:
         return eqx.combine(jax.tree.unflatten(structure, leaves), fixed)

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from ergonet._errors import SettingError, suggest
 from ergonet._types import Array, PRNGKey, Scalar
@@ -53,7 +54,7 @@ class PriorAssignment(eqx.Module):
                 runs.append((prior, leaf))
         return runs
 
-    def sample(self, key: PRNGKey, dtype) -> Array:
+    def sample(self, key: PRNGKey, dtype: DTypeLike) -> Array:
         """A flat position drawn from the prior."""
         keys = jax.random.split(key, len(self.leaves))
         parts = [
@@ -65,7 +66,7 @@ class PriorAssignment(eqx.Module):
     def describe(self) -> str:
         """One line per leaf: path, shape, coordinates, prior."""
         rows = [
-            f"{path:24s} {str(list(leaf.shape)):14s} {math.prod(leaf.shape):8d}  {prior!r}"
+            f"{path:24s} {list(leaf.shape)!s:14s} {math.prod(leaf.shape):8d}  {prior!r}"
             for path, leaf, prior in zip(self.paths, self.leaves, self.priors, strict=True)
         ]
         return "\n".join(rows)
@@ -85,7 +86,8 @@ def assign(prior: AbstractPrior | Mapping[str, AbstractPrior], leaves: Mapping[s
     patterns = {"*": prior} if isinstance(prior, AbstractPrior) else prior
     if not isinstance(patterns, Mapping) or not all(isinstance(p, AbstractPrior) for p in patterns.values()):
         raise SettingError(
-            f"`prior` must be a prior such as `priors.Normal(1.0)`, or a mapping of leaf patterns to priors, got {prior!r}."
+            f"`prior` must be a prior such as `priors.Normal(1.0)`, or a mapping of leaf patterns to priors, "
+            f"got {prior!r}."
         )
     chosen: dict[str, AbstractPrior] = {}
     for pattern, choice in patterns.items():

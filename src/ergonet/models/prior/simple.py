@@ -2,10 +2,12 @@
 
 import abc
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from ergonet._errors import SettingError
 from ergonet._types import Array, PRNGKey, Scalar
@@ -20,7 +22,7 @@ class AbstractPrior(eqx.Module):
         """Summed log density of a leaf's weights, normalised."""
 
     @abc.abstractmethod
-    def sample(self, key: PRNGKey, leaf: Leaf, dtype) -> Array:
+    def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
         """A draw of a leaf's weights."""
 
 
@@ -45,10 +47,9 @@ class Normal(AbstractPrior):
     mean: float = eqx.field(static=True)
 
     def __init__(self, scale: float = 1.0, mean: float = 0.0):
-        """
-        Args:
-            scale: standard deviation, above 0.
-            mean: any finite number.
+        """Args:
+        scale: standard deviation, above 0.
+        mean: any finite number.
         """
         self.scale = _positive("Normal", "scale", scale)
         if isinstance(mean, bool) or not isinstance(mean, int | float) or not math.isfinite(mean):
@@ -58,7 +59,7 @@ class Normal(AbstractPrior):
     def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
         return _normal_log_prob(weights, self.mean, self.scale)
 
-    def sample(self, key: PRNGKey, leaf: Leaf, dtype) -> Array:
+    def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
         return self.mean + self.scale * jax.random.normal(key, leaf.shape, dtype)
 
 
@@ -68,16 +69,15 @@ class FanInNormal(AbstractPrior):
     scale: float = eqx.field(static=True)
 
     def __init__(self, scale: float = 1.0):
-        """
-        Args:
-            scale: standard deviation of the sum over a unit's inputs, above 0.
+        """Args:
+        scale: standard deviation of the sum over a unit's inputs, above 0.
         """
         self.scale = _positive("FanInNormal", "scale", scale)
 
     def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
         return _normal_log_prob(weights, 0.0, self.scale / math.sqrt(leaf.fan_in))
 
-    def sample(self, key: PRNGKey, leaf: Leaf, dtype) -> Array:
+    def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
         return self.scale / math.sqrt(leaf.fan_in) * jax.random.normal(key, leaf.shape, dtype)
 
 
@@ -87,13 +87,12 @@ class Laplace(AbstractPrior):
     scale: float = eqx.field(static=True)
 
     def __init__(self, scale: float = 1.0):
-        """
-        Args:
-            scale: mean absolute deviation, above 0.
+        """Args:
+        scale: mean absolute deviation, above 0.
         """
         self.scale = _positive("Laplace", "scale", scale)
 
-    def _distribution(self):
+    def _distribution(self) -> Any:
         from numpyro.distributions import Laplace as Distribution
 
         return Distribution(0.0, self.scale)
@@ -101,7 +100,7 @@ class Laplace(AbstractPrior):
     def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
         return jnp.sum(self._distribution().log_prob(weights))
 
-    def sample(self, key: PRNGKey, leaf: Leaf, dtype) -> Array:
+    def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
         return self._distribution().sample(key, leaf.shape).astype(dtype)
 
 
@@ -112,15 +111,14 @@ class StudentT(AbstractPrior):
     scale: float = eqx.field(static=True)
 
     def __init__(self, degrees: float = 4.0, scale: float = 1.0):
-        """
-        Args:
-            degrees: degrees of freedom, above 0.
-            scale: above 0.
+        """Args:
+        degrees: degrees of freedom, above 0.
+        scale: above 0.
         """
         self.degrees = _positive("StudentT", "degrees", degrees)
         self.scale = _positive("StudentT", "scale", scale)
 
-    def _distribution(self):
+    def _distribution(self) -> Any:
         from numpyro.distributions import StudentT as Distribution
 
         return Distribution(self.degrees, 0.0, self.scale)
@@ -128,5 +126,5 @@ class StudentT(AbstractPrior):
     def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
         return jnp.sum(self._distribution().log_prob(weights))
 
-    def sample(self, key: PRNGKey, leaf: Leaf, dtype) -> Array:
+    def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
         return self._distribution().sample(key, leaf.shape).astype(dtype)
