@@ -35,6 +35,10 @@ class RunDirectoryError(ErgonetError, OSError):
     """A run directory that is missing, incomplete, already there, or written by another version."""
 
 
+class SamplingWarning(UserWarning):
+    """Draws were made, but something about them is off; says what, how often, and what to do next."""
+
+
 def suggest(name: str, choices: Iterable[str]) -> str:
     """Return the nearest known names as sentences, such as: Did you mean 'tanh'? Known: relu, tanh."""
     known = sorted(choices)

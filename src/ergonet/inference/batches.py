@@ -84,7 +84,8 @@ def advance_chain(
         ended = active & jax.vmap(kernel.finished)(trajectories)
 
         def turn(carry: Any):
-            concluded = jax.vmap(conclude)(*carry, first)
+            lanes, moving, tuned, kept = carry
+            concluded = jax.vmap(conclude)(lanes, moving, tuned, kept, first)
             return tuple(_where(ended, new, old) for new, old in zip(concluded, carry, strict=True))
 
         carry = (records, trajectories, tunings, all_draws)

@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -67,7 +68,7 @@ class Job:
         self._programs = programs
         self._device = device
         self._is_batched = is_batched
-        self._target = jax.device_put(settings.target, device) if device is not None else settings.target
+        self._target = _on(device, settings.target)
         self._record: Any = None
         self._stage = 0
         self._in_stage = 0
@@ -99,7 +100,7 @@ class Job:
         """Place the chains at their starting positions and find their first step sizes."""
         s = self._settings
         one_or_all = jnp.stack if self._is_batched else _only
-        arguments = jax.device_put((one_or_all(keys), one_or_all(positions)), self._device)
+        arguments = _on(self._device, (one_or_all(keys), one_or_all(positions)))
         self._record = self._programs.first_record(s.kernel, self._target, *arguments)
 
     def compile(self) -> None:
@@ -169,6 +170,12 @@ class Job:
         if self._is_batched:
             return fields
         return {name: values[None] for name, values in fields.items()}
+
+
+def _on(device: Any, tree: Any) -> Any:
+    """The same tree with its arrays on a device."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    return eqx.combine(jax.device_put(arrays, device), rest)
 
 
 def _only(values: list[Array]) -> Array:

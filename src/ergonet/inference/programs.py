@@ -29,7 +29,7 @@ class Programs:
 def programs(platform: str, *, is_batched: bool) -> Programs:
     """The programs for one chain at a time, or for a batch of chains."""
     options: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if platform == "cpu" else {}
-    module = batches if is_batched else chains
+    module: Any = batches if is_batched else chains
     return Programs(
         first_record=eqx.filter_jit(module.first_record, **options),
         advance=eqx.filter_jit(module.advance_chain, **options),

@@ -76,7 +76,9 @@ class Lines(AbstractProgress):
     """Plain time-stamped lines, one every ten seconds and at the ends; for log files and pipes."""
 
     def __init__(self, stream: TextIO | None = None, *, path: str | os.PathLike[str] | None = None):
-        """Args:
+        """Check and keep the settings.
+
+        Args:
         stream: where lines go; standard error unless given.
         path: a log file to append to instead.
         """

@@ -8,6 +8,7 @@ import importlib.metadata
 import os
 import platform
 import time
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ergonet._errors import CapabilityError, ErgonetError, SettingError
+from ergonet._errors import CapabilityError, ErgonetError, SamplingWarning, SettingError
 from ergonet.adaptation.warmup import Warmup, check_num_warmup, stan_windows
 from ergonet.inference.devices import Placement, place
 from ergonet.inference.jobs import Block, Job, Settings, chunk_capacity
@@ -119,7 +120,10 @@ def sample(
         run.drive()
     finally:
         reporter.end()
-    return run.samples(seed)
+    result = run.samples(seed)
+    for alarm in result.alarms():
+        warnings.warn(alarm, SamplingWarning, stacklevel=2)
+    return result
 
 
 class _Run:

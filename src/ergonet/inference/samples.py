@@ -156,16 +156,32 @@ class Samples:
             "mean_gradients_per_draw": float(self.stats["gradients"].mean()),
         }
 
+    def alarms(self) -> list[str]:
+        """Sentences about what no run should have: divergences, non-finite energies, chains that never moved."""
+        total = self.num_chains * self.num_draws
+        divergences, nonfinite = int(self.stats["diverging"].sum()), int(self.stats["nonfinite"].sum())
+        stuck = [chain for chain in range(self.num_chains) if not self.stats["moved"][chain].any()]
+        found = []
+        if divergences:
+            found.append(
+                f"{divergences} of {total} draws end a divergent trajectory ({nonfinite} of them with an energy that is "
+                f"not finite): the draws may miss a part of the posterior. Raise `target_acceptance`, e.g. to 0.95."
+            )
+        if stuck:
+            found.append(
+                f"Chains {stuck} never moved in {self.num_draws} draws. Give more warm-up, a smaller step size, or "
+                f"another start."
+            )
+        return found
+
     def to_datatree(self) -> Any:
         """An ArviZ `DataTree` with posterior, sample_stats and warmup_sample_stats."""
         from arviz_base import from_dict
 
         groups = {"posterior": self.parameters(), "sample_stats": dict(self.stats)}
-        tree = from_dict(groups)
         if self.warmup_stats:
-            warm = from_dict({"warmup_sample_stats": dict(self.warmup_stats)}, check_conventions=False)
-            tree["warmup_sample_stats"] = warm["warmup_sample_stats"]
-        return tree
+            groups["warmup_sample_stats"] = dict(self.warmup_stats)
+        return from_dict(groups, save_warmup=True)
 
     def summary(self) -> Any:
         """A table (pandas) by monitored quantity: mean, sd, 5 % and 95 % quantiles, MCSE, bulk and tail ESS, R-hat."""

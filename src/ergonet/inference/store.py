@@ -77,7 +77,9 @@ class ZarrStore(AbstractStore):
     """Draws in a Zarr 3 group, one chunk per chain and block of draws."""
 
     def __init__(self, path: str | os.PathLike[str], *, block: int = 100, overwrite: bool = False):
-        """Args:
+        """Check and keep the settings.
+
+        Args:
             path: a folder that does not exist yet.
             block: draws in a chunk, at least 1.
             overwrite: replace a folder that is there.

@@ -249,7 +249,9 @@ class Gaussian(AbstractLikelihood):
     noise: float | GammaPrecision
 
     def __init__(self, noise: float | GammaPrecision | None = None):
-        """Args:
+        """Check and keep the settings.
+
+        Args:
         noise: the known noise standard deviation, above 0, in the units of y; or the prior of a learned one
             (None: `GammaPrecision()`), sampled as the coordinate `likelihood.log_precision`.
         """

@@ -66,7 +66,9 @@ class MLP(AbstractNetwork):
     bias: bool = eqx.field(static=True)
 
     def __init__(self, sizes: Sequence[int], *, activation: str = "tanh", bias: bool = True):
-        """Args:
+        """Check and keep the settings.
+
+        Args:
             sizes: units of each layer from inputs to outputs, at least two positive integers.
             activation: of the hidden layers, by name.
             bias: whether every layer has a bias.

@@ -37,7 +37,9 @@ class BayesianNetwork(eqx.Module):
         prior: AbstractPrior | Mapping[str, AbstractPrior],
         likelihood: AbstractLikelihood,
     ):
-        """Args:
+        """Check and keep the settings.
+
+        Args:
             network: an `MLP`, or any Equinox module that maps one row to its outputs.
             prior: one prior for every leaf, or a mapping of leaf patterns to priors (`prior/assignment.py`).
             likelihood: the distribution of the targets.

@@ -46,7 +46,9 @@ class HMC(AbstractKernel):
         integrator: str | Composition = "leapfrog",
         target_acceptance: float = 0.8,
     ):
-        """Args:
+        """Check and keep the settings.
+
+        Args:
             num_steps: leapfrog steps of a trajectory, at least 1; None: found by the warm-up in function space.
             step_size: above 0; None: found by the warm-up.
             step_jitter: in [0, 1): the step size is multiplied by Uniform(1 - j, 1 + j) once per trajectory.

@@ -44,7 +44,9 @@ class NUTS(AbstractKernel):
         integrator: str | Composition = "leapfrog",
         target_acceptance: float = 0.8,
     ):
-        """Args:
+        """Check and keep the settings.
+
+        Args:
             max_doublings: at most 2^max_doublings - 1 steps in a transition; 1 to 20.
             step_size: above 0; None: found by the warm-up.
             metric: `identity`, `diagonal` or `dense`.

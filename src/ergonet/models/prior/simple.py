@@ -47,7 +47,9 @@ class Normal(AbstractPrior):
     mean: float = eqx.field(static=True)
 
     def __init__(self, scale: float = 1.0, mean: float = 0.0):
-        """Args:
+        """Check and keep the settings.
+
+        Args:
         scale: standard deviation, above 0.
         mean: any finite number.
         """
@@ -69,7 +71,9 @@ class FanInNormal(AbstractPrior):
     scale: float = eqx.field(static=True)
 
     def __init__(self, scale: float = 1.0):
-        """Args:
+        """Check and keep the settings.
+
+        Args:
         scale: standard deviation of the sum over a unit's inputs, above 0.
         """
         self.scale = _positive("FanInNormal", "scale", scale)
@@ -87,7 +91,9 @@ class Laplace(AbstractPrior):
     scale: float = eqx.field(static=True)
 
     def __init__(self, scale: float = 1.0):
-        """Args:
+        """Check and keep the settings.
+
+        Args:
         scale: mean absolute deviation, above 0.
         """
         self.scale = _positive("Laplace", "scale", scale)
@@ -111,7 +117,9 @@ class StudentT(AbstractPrior):
     scale: float = eqx.field(static=True)
 
     def __init__(self, degrees: float = 4.0, scale: float = 1.0):
-        """Args:
+        """Check and keep the settings.
+
+        Args:
         degrees: degrees of freedom, above 0.
         scale: above 0.
         """
