@@ -29,7 +29,7 @@ def find_first_step(kernel: AbstractKernel, key: PRNGKey, target: Target, state:
     def too_small(step_size: Scalar, count: Count) -> Flag:
         probe_key = jax.random.fold_in(key, count)
         log_acceptance = kernel.probe(probe_key, target, state, with_step_size(tuning, step_size))
-        return log_acceptance > LOG_CROSSING  # False where it is not a number
+        return (log_acceptance > LOG_CROSSING) & (log_acceptance < jnp.inf)  # False where it is not a number
 
     def pending(carry: tuple[Scalar, Count, Count, Flag]) -> Flag:
         _, count, direction, last = carry

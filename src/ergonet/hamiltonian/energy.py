@@ -23,5 +23,5 @@ def total_energy(phase: Phase) -> Scalar:
 
 
 def is_divergent(energy_error: Scalar) -> Flag:
-    """True where `energy_error = H - H_start` is above the threshold or not a number."""
-    return ~(energy_error <= DIVERGENCE_THRESHOLD)
+    """True where `energy_error = H - H_start` is above the threshold, infinite or not a number."""
+    return ~((energy_error <= DIVERGENCE_THRESHOLD) & (energy_error > -jnp.inf))

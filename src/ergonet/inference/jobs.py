@@ -1,6 +1,7 @@
 """A job: the chains of one program, moved from stage to stage in chunks by a worker thread."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,11 +105,15 @@ class Job:
         self._record = self._programs.first_record(s.kernel, self._target, *arguments)
 
     def compile(self) -> None:
-        """Run every program once on no transitions, so that nothing compiles later."""
+        """Run every program once on no transitions, side by side, so that nothing compiles later."""
         s = self._settings
-        self._advance(Plan.of(None), 0)
-        if s.warmup.stages:
-            self._programs.finish_stage(s.kernel, self._target, self._record, Plan.of(None), jnp.asarray(False))
+        with ThreadPoolExecutor(2) as pool:
+            compiling = [pool.submit(self._advance, Plan.of(None), 0)]
+            if s.warmup.stages:
+                arguments = (s.kernel, self._target, self._record, Plan.of(None), jnp.asarray(False))
+                compiling.append(pool.submit(self._programs.finish_stage, *arguments))
+            for future in compiling:
+                jax.block_until_ready(future.result())
 
     def _advance(self, plan: Plan, count: int) -> tuple[Any, Draws]:
         s = self._settings

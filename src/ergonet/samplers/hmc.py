@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ergonet._types import Flag, Position, PRNGKey, Scalar
+from ergonet._types import Count, Flag, Position, PRNGKey, Scalar
 from ergonet.hamiltonian.energy import is_divergent, total_energy
 from ergonet.hamiltonian.integrator import Composition, integrator
 from ergonet.hamiltonian.metric import first_metric
@@ -22,6 +22,15 @@ from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNee
 from ergonet.trajectory.fixed import Fixed, FixedTrajectory
 
 FIRST_NUM_STEPS = 32
+
+
+class DrawnTrajectory(eqx.Module):
+    """What is random about a static trajectory, besides the momentum that its key gives."""
+
+    key_momentum: PRNGKey
+    step_size: Scalar
+    num_steps: Count
+    uniform: Scalar
 
 
 class HMC(AbstractKernel):
@@ -80,17 +89,24 @@ class HMC(AbstractKernel):
         return first_state(target, position)
 
     def begin(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> FixedTrajectory:
+        drawn = self.draw_trajectory(key, state, tuning)
+        return self.trajectory.begin(
+            refresh(drawn.key_momentum, state), drawn.step_size, drawn.num_steps, drawn.uniform
+        )
+
+    def draw_trajectory(self, key: PRNGKey, state: State, tuning: Tuning) -> DrawnTrajectory:
+        """Jitter the step size and the length, and draw what decides acceptance."""
         key_momentum, key_step, key_length, key_accept = jax.random.split(key, 4)
         dtype = state.position.dtype
         factor = 1 + self.step_jitter * jax.random.uniform(key_step, (), dtype, -1, 1)
-        return self.trajectory.begin(
-            refresh(key_momentum, state),
-            tuning.step_size * factor,
-            self._length(key_length, tuning),
-            jax.random.uniform(key_accept, (), dtype),
+        return DrawnTrajectory(
+            key_momentum=key_momentum,
+            step_size=tuning.step_size * factor,
+            num_steps=self._length(key_length, tuning),
+            uniform=jax.random.uniform(key_accept, (), dtype),
         )
 
-    def _length(self, key: PRNGKey, tuning: Tuning):
+    def _length(self, key: PRNGKey, tuning: Tuning) -> Count:
         length = tuning.num_steps.astype(jnp.float32)
         low = jnp.maximum(1, jnp.round(length * (1 - self.length_jitter))).astype(jnp.int32)
         high = jnp.maximum(1, jnp.round(length * (1 + self.length_jitter))).astype(jnp.int32)
@@ -105,7 +121,7 @@ class HMC(AbstractKernel):
     def accept_probability(self, trajectory: FixedTrajectory) -> Scalar:
         """min(1, exp(H_start - H_end)); 0 where the end is not finite."""
         ratio = jnp.exp(trajectory.energy_start - trajectory.energy)
-        return jnp.nan_to_num(jnp.minimum(1.0, ratio), nan=0.0)
+        return jnp.where(jnp.isfinite(trajectory.energy), jnp.minimum(1.0, ratio), 0.0)
 
     def conclude(self, trajectory: FixedTrajectory) -> tuple[State, Info]:
         probability = self.accept_probability(trajectory)

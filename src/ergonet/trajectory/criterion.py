@@ -8,13 +8,16 @@ ones in the binary form of n, which no open block needs any more). So memory is 
 """
 
 import abc
+import math
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 
-from ergonet._types import Array, Count, Flag, Float, Position
+from ergonet._errors import SettingError
+from ergonet._types import Array, Count, Flag, Float, Position, Scalar
+from ergonet.hamiltonian.energy import kinetic_energy, total_energy
 from ergonet.hamiltonian.phase import Phase
 
 
@@ -77,3 +80,57 @@ class Generalised(AbstractCriterion):
         at_first, at_last, at_middle, at_previous = sums @ first, sums @ last, sums @ middle, sums @ previous
         opposed = jnp.stack([at_first[0], at_last[0], at_first[1], at_middle[1], at_previous[2], at_last[2]])
         return jnp.any(opposed <= 0)
+
+
+class ExhaustiveMemory(eqx.Module):
+    """Starting energy; log weight and weighted mean of the virial of every open block."""
+
+    energy_start: Scalar
+    log_weights: Float[Array, "row"]
+    means: Float[Array, "row"]
+
+
+class Exhaustive(AbstractCriterion):
+    """Exhaustion of the virial: the trajectory has seen enough of its level set.
+
+    With the virial G = q'p, dG/dt = 2 K(p) - q'grad U(q); end when its mean over a block, weighted by e^-H, is below
+    `delta` in absolute value. Single states are never tested. Source: Betancourt 2016; Lau 2018, Algorithms 7, 11, 13
+    (whose division by the number of states is left out: the weights normalise already).
+
+    Attributes:
+        delta: above 0.
+    """
+
+    delta: float = eqx.field(static=True, default=0.1)
+
+    def __check_init__(self):
+        if isinstance(self.delta, bool) or not isinstance(self.delta, int | float) or not 0 < self.delta < math.inf:
+            raise SettingError(f"`Exhaustive(delta=...)` must be a finite number above 0, got {self.delta!r}.")
+
+    def begin(self, num_rows: int, start: Phase) -> ExhaustiveMemory:
+        empty = jnp.full((num_rows,), -jnp.inf, start.potential.dtype)
+        return ExhaustiveMemory(
+            energy_start=total_energy(start),
+            log_weights=empty.at[0].set(0.0),
+            means=jnp.zeros((num_rows,), start.potential.dtype).at[0].set(_virial_rate(start)),
+        )
+
+    def extend(self, memory: ExhaustiveMemory, row: Count, previous: Phase, phase: Phase) -> ExhaustiveMemory:
+        index = jnp.arange(memory.means.size)
+        kept = jnp.where(index < row, memory.log_weights, -jnp.inf)  # blocks inside the one that opens are over
+        log_weight = memory.energy_start - total_energy(phase)
+        totals = jnp.where(index <= row, jnp.logaddexp(kept, log_weight), -jnp.inf)
+        share = jnp.where(index <= row, jnp.exp(log_weight - totals), 0.0)
+        return ExhaustiveMemory(
+            energy_start=memory.energy_start,
+            log_weights=totals,
+            means=jnp.where(index <= row, memory.means + share * (_virial_rate(phase) - memory.means), 0.0),
+        )
+
+    def turned(self, memory: ExhaustiveMemory, row: Count, far: Position, phase: Phase) -> Flag:
+        return jnp.abs(lax.dynamic_index_in_dim(memory.means, row, keepdims=False)) < self.delta
+
+
+def _virial_rate(phase: Phase) -> Scalar:
+    """dG/dt = 2 K - q'grad U."""
+    return 2 * kinetic_energy(phase.momentum) - jnp.dot(phase.position, phase.gradient)

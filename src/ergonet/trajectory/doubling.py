@@ -153,7 +153,7 @@ class Doubling(eqx.Module):
             depth=depth,
             leaf=jnp.where(complete, 0, tree.leaf + 1),
             num_states=tree.num_states + 1,
-            sum_acceptance=tree.sum_acceptance + jnp.nan_to_num(jnp.minimum(1.0, jnp.exp(-error)), nan=0.0),
+            sum_acceptance=tree.sum_acceptance + jnp.where(divergent, 0.0, jnp.minimum(1.0, jnp.exp(-error))),
             energy_error=jnp.where(divergent | (jnp.abs(error) > jnp.abs(tree.energy_error)), error, tree.energy_error),
             finished=divergent | turned_subtree | turned_tree | (depth == self.max_doublings),
             moved=tree.moved | swap,

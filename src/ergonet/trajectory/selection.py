@@ -7,6 +7,7 @@ trajectory moves its running draw, so that tests can enumerate them exactly.
 import abc
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from ergonet._types import PRNGKey, Scalar
@@ -44,6 +45,26 @@ class Multinomial(AbstractSelection):
 
     def log_weight(self, threshold: Scalar, energy_error: Scalar) -> Scalar:
         return -energy_error
+
+    def inside(self, log_weight: Scalar, log_total: Scalar) -> Scalar:
+        return jnp.exp(log_weight - log_total)
+
+    def across(self, log_subtree: Scalar, log_tree: Scalar) -> Scalar:
+        return jnp.minimum(1.0, jnp.exp(log_subtree - log_tree))
+
+
+class Slice(AbstractSelection):
+    """Uniform among the states under a slice through the starting density.
+
+    log u = -H_start + log Uniform; a state counts when log u <= -H. Inside a subtree uniform, across
+    min(1, n_subtree / n_tree). Source: Hoffman and Gelman 2014; Ask 2022, Algorithm 5.2 (whose error test is reversed).
+    """
+
+    def threshold(self, key: PRNGKey, energy_start: Scalar) -> Scalar:
+        return -jax.random.exponential(key, (), energy_start.dtype)
+
+    def log_weight(self, threshold: Scalar, energy_error: Scalar) -> Scalar:
+        return jnp.where(threshold <= -energy_error, 0.0, -jnp.inf).astype(energy_error.dtype)
 
     def inside(self, log_weight: Scalar, log_total: Scalar) -> Scalar:
         return jnp.exp(log_weight - log_total)

@@ -1,0 +1,1 @@
+"""Speed and size against other samplers, as ratios in one interleaved run; `python -m benchmarks.run`."""

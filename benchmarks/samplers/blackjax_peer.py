@@ -1,0 +1,59 @@
+"""BlackJAX's window adaptation and NUTS, chains batched by `vmap`, as its documentation shows."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.problems import log_density
+from benchmarks.samplers import common
+
+PACKAGES = ("blackjax", "jax")
+
+
+def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
+    """Import, and return what is timed."""
+    import blackjax
+    import jax
+
+    density = log_density(settings.problem)
+    warmup = blackjax.window_adaptation(
+        blackjax.nuts,
+        density,
+        target_acceptance_rate=settings.target_acceptance,
+        adaptation_info_fn=lambda _state, info, _adaptation: info.num_integration_steps,
+    )
+
+    @jax.jit
+    @jax.vmap
+    def adapt(key: jax.Array, start: jax.Array):
+        (state, parameters), steps = warmup.run(key, start, num_steps=settings.num_warmup)
+        return state, parameters, steps
+
+    @jax.jit
+    @jax.vmap
+    def draw(key: jax.Array, state: object, parameters: dict[str, jax.Array]):
+        kernel = blackjax.nuts(density, **parameters)
+
+        def one(state: object, key: jax.Array):
+            state, info = kernel.step(key, state)
+            return state, (state.position, info.num_integration_steps, info.is_divergent)
+
+        return jax.lax.scan(one, state, jax.random.split(key, settings.num_draws))[1]
+
+    def run() -> common.Outcome:
+        key_warmup, key_draws = jax.random.split(jax.random.key(settings.seed))
+        starts = jax.numpy.asarray(settings.problem.starts)
+        state, parameters, warm_steps = adapt(jax.random.split(key_warmup, settings.num_chains), starts)
+        positions, steps, diverging = draw(jax.random.split(key_draws, settings.num_chains), state, parameters)
+        return common.Outcome(
+            positions=np.asarray(positions),
+            gradients=int(warm_steps.sum()) + int(steps.sum()),
+            divergences=int(diverging.sum()),
+            step_size=float(parameters["step_size"].mean()),
+        )
+
+    return run
+
+
+if __name__ == "__main__":
+    common.main(prepare, PACKAGES)

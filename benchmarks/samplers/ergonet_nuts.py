@@ -1,0 +1,16 @@
+"""Ergonet's NUTS on its own network."""
+
+from collections.abc import Callable
+
+from benchmarks.samplers import common, ergonet_sampler
+
+PACKAGES = ("jax",)
+
+
+def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
+    """Import, and return what is timed."""
+    return ergonet_sampler.prepare(settings, "NUTS")
+
+
+if __name__ == "__main__":
+    common.main(prepare, PACKAGES)

@@ -1,0 +1,208 @@
+"""The folder that a fit leaves behind: made whole, replaced only when the new one holds something."""
+
+import json
+import shutil
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ergonet._errors import RunDirectoryError
+from ergonet.cli.settings import Settings
+from ergonet.cli.toml import to_toml
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ergonet.datasets.preprocessing import Preprocessing
+    from ergonet.inference.samples import Samples
+
+FORMAT_VERSION = 1
+SETTINGS, PREPROCESSING, METRICS = "settings.toml", "preprocessing.json", "metrics.json"
+EVALUATION, STATS, REPORT, MANIFEST = "evaluation.npz", "stats.npz", "report.html", "manifest.json"
+DRAWS = "draws.zarr"
+_ALL = (SETTINGS, PREPROCESSING, DRAWS, METRICS, EVALUATION, STATS, REPORT)
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """A run directory, by its path."""
+
+    path: Path
+
+    @property
+    def draws(self) -> Path:
+        """The Zarr group of the draws."""
+        return self.path / DRAWS
+
+    @property
+    def report(self) -> Path:
+        """The report."""
+        return self.path / REPORT
+
+    def write_settings(self, settings: Settings, preprocessing: "Preprocessing") -> None:
+        """All that prediction needs besides the draws."""
+        (self.path / SETTINGS).write_text(to_toml(settings.to_table()), encoding="utf-8")
+        self._write_json(PREPROCESSING, preprocessing.to_dict())
+
+    def write_results(
+        self, metrics: Mapping[str, Any], evaluation: Mapping[str, "np.ndarray"], samples: "Samples"
+    ) -> None:
+        """Numbers and arrays that the report is made of."""
+        import numpy as np
+
+        early = {f"warmup_{name}": values for name, values in samples.warmup_stats.items()}
+        with (self.path / STATS).open("wb") as file:
+            np.savez(file, **dict(samples.stats), **early)
+        with (self.path / EVALUATION).open("wb") as file:
+            np.savez(file, **dict(evaluation))
+        self._write_json(METRICS, metrics)
+
+    def write_manifest(self) -> None:
+        """What is there, last: a directory with a manifest is complete."""
+        from ergonet import __version__
+
+        present = [name for name in _ALL if (self.path / name).exists()]
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        content = {"format_version": FORMAT_VERSION, "created": created, "ergonet": __version__, "files": present}
+        self._write_json(MANIFEST, content)
+
+    def read_settings(self) -> tuple[Settings, "Preprocessing"]:
+        """The settings and the preprocessing of a run.
+
+        Raises:
+            RunDirectoryError: the directory or a file in it is missing or cannot be read.
+            SettingError: a setting is not known to this version.
+        """
+        from ergonet.datasets.preprocessing import Preprocessing
+
+        self._require((SETTINGS, PREPROCESSING, DRAWS))
+        try:
+            table = tomllib.loads((self.path / SETTINGS).read_text(encoding="utf-8"))
+            record = json.loads((self.path / PREPROCESSING).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunDirectoryError(f"The run directory {str(self.path)!r} is damaged: {error}. Fit again.") from error
+        return Settings.from_table(table), Preprocessing.from_dict(record)
+
+    def read_metrics(self) -> dict[str, Any]:
+        """The content of ``metrics.json``.
+
+        Raises:
+            RunDirectoryError: it is missing or cannot be read.
+        """
+        self._require((METRICS,))
+        try:
+            return json.loads((self.path / METRICS).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunDirectoryError(f"{str(self.path / METRICS)!r} cannot be read: {error}. Fit again.") from error
+
+    def check_version(self) -> bool:
+        """Whether the run was finished.
+
+        Raises:
+            RunDirectoryError: it was written by another version of the format.
+        """
+        try:
+            manifest = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError) as error:
+            raise RunDirectoryError(f"{str(self.path / MANIFEST)!r} cannot be read: {error}. Fit again.") from error
+        version = manifest.get("format_version") if isinstance(manifest, dict) else None
+        if version != FORMAT_VERSION:
+            raise RunDirectoryError(
+                f"The run directory {str(self.path)!r} has format version {version!r}, this Ergonet reads "
+                f"{FORMAT_VERSION}. Use the Ergonet that wrote it, or fit again."
+            )
+        return True
+
+    def has_draws(self) -> bool:
+        """Whether every chain has left at least one draw."""
+        try:
+            manifest = json.loads((self.draws / MANIFEST).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return min(manifest.get("draws_by_chain") or [0]) > 0
+
+    def _require(self, names: tuple[str, ...]) -> None:
+        if not self.path.is_dir():
+            raise RunDirectoryError(
+                f"There is no run directory {str(self.path)!r}. `ergonet fit ... --out {self.path.name or 'RUN'}` "
+                f"makes one."
+            )
+        missing = [name for name in names if not (self.path / name).exists()]
+        if missing:
+            raise RunDirectoryError(
+                f"{str(self.path)!r} has no {' and no '.join(missing)}: it is not a run directory of "
+                f"`ergonet fit`, or the run was not finished."
+            )
+
+    def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        from ergonet.inference.store import write_json
+
+        write_json(self.path / name, content)
+
+
+def choose_path(out: str | None, name: str) -> Path:
+    """The path of a new run: as given, else `NAME-run`, with a number where that is taken."""
+    if out is not None:
+        return Path(out)
+    taken = (Path(f"{name}-run" if number == 1 else f"{name}-run-{number}") for number in range(1, 10_000))
+    return next(path for path in taken if not path.exists())
+
+
+def check_free(path: Path, *, overwrite: bool) -> None:
+    """Refuse a path that a run cannot be written to.
+
+    Raises:
+        RunDirectoryError: it exists and may not, or must not, be replaced; or its parent cannot hold it.
+    """
+    if path.exists() or path.is_symlink():
+        if not overwrite:
+            raise RunDirectoryError(
+                f"`--out`: {str(path)!r} exists already. Choose another folder, or add `--overwrite` to replace it."
+            )
+        inside = Path.cwd().is_relative_to(path.resolve())
+        if inside or path.is_symlink() or not path.is_dir() or not _looks_like_run(path):
+            raise RunDirectoryError(
+                f"`--out`: {str(path)!r} is not a run directory, so `--overwrite` leaves it alone. Choose another "
+                f"folder."
+            )
+    above = next(one for one in path.absolute().parents if one.exists())
+    if not above.is_dir():
+        raise RunDirectoryError(f"`--out`: {str(above)!r} is a file, so it cannot hold {str(path)!r}.")
+
+
+def _looks_like_run(path: Path) -> bool:
+    """Empty, or with nothing but what runs hold."""
+    known = {*_ALL, MANIFEST}
+    return all(entry.name in known or entry.name.startswith(f".{REPORT}") for entry in path.iterdir())
+
+
+@contextmanager
+def new_run_directory(path: Path) -> Iterator[RunDirectory]:
+    """A new, empty run directory. Without draws at the end of an error, it goes, and what was there before returns.
+
+    Args:
+        path: checked by `check_free`.
+    """
+    previous = path.with_name(f".{path.name}.previous")
+    if path.exists():
+        shutil.rmtree(previous, ignore_errors=True)
+        path.rename(previous)
+    directory = RunDirectory(path)
+    try:
+        path.mkdir(parents=True)
+        yield directory
+    except BaseException:
+        if not directory.has_draws():
+            shutil.rmtree(path, ignore_errors=True)
+            if previous.exists():
+                previous.rename(path)
+        raise
+    finally:
+        if path.exists():
+            shutil.rmtree(previous, ignore_errors=True)

@@ -1,0 +1,122 @@
+"""Priors and likelihoods by name, for settings that come as text: files, the command line, estimators.
+
+A name stands for a class, and a table of settings for its arguments; whatever is not known is refused with the
+nearest names.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ergonet._errors import SettingError, suggest
+from ergonet.models.likelihood import (
+    AbstractLikelihood,
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    HeteroscedasticGaussian,
+)
+from ergonet.models.likelihood import GammaPrecision as _GammaPrecision
+from ergonet.models.prior import AbstractPrior, FanInNormal, Laplace, Normal, StudentT
+
+_PRIORS: dict[str, Callable[..., AbstractPrior]] = {
+    "normal": Normal,
+    "fan-in-normal": FanInNormal,
+    "laplace": Laplace,
+    "student-t": StudentT,
+}
+
+
+def _gaussian(
+    noise: float | None = None, width: float | None = None, alpha: float | None = None
+) -> Gaussian:
+    """Known noise, or the prior of a learned one; see `Gaussian` and `GammaPrecision`."""
+    given = {key: value for key, value in {"width": width, "alpha": alpha}.items() if value is not None}
+    if noise is not None and given:
+        raise SettingError(
+            f"`likelihood`: a known `noise` has no prior, so it excludes {', '.join(map(repr, given))}. Give one or "
+            f"the other."
+        )
+    return Gaussian(noise=_GammaPrecision(**given) if given else noise)
+
+
+_LIKELIHOODS: dict[str, Callable[..., AbstractLikelihood]] = {
+    "categorical": Categorical,
+    "bernoulli": Bernoulli,
+    "gaussian": _gaussian,
+    "heteroscedastic-gaussian": HeteroscedasticGaussian,
+}
+_CLASSIFICATION = ("categorical", "bernoulli")
+
+
+def prior_names() -> tuple[str, ...]:
+    """The priors that can be had by name."""
+    return tuple(_PRIORS)
+
+
+def prior(name: str, settings: Mapping[str, Any] | None = None) -> AbstractPrior:
+    """The prior of that name.
+
+    Args:
+        name: one of `prior_names()`.
+        settings: arguments of the prior by name, such as ``{"scale": 1.0}``; the rest keep their defaults.
+
+    Raises:
+        SettingError: the name or a setting is not known, or a value is out of its range.
+    """
+    return _make("prior", name, settings, _PRIORS)
+
+
+def prior_defaults(name: str) -> dict[str, Any]:
+    """Arguments of a prior with their defaults."""
+    return _defaults("prior", name, _PRIORS)
+
+
+def likelihood_names(task: str | None = None) -> tuple[str, ...]:
+    """The likelihoods that can be had by name, of one task (``classification``, ``regression``) or of both."""
+    return tuple(name for name in _LIKELIHOODS if task is None or (name in _CLASSIFICATION) == (task == "classification"))
+
+
+def likelihood(name: str, settings: Mapping[str, Any] | None = None) -> AbstractLikelihood:
+    """The likelihood of that name.
+
+    Args:
+        name: one of `likelihood_names()`.
+        settings: arguments by name. ``gaussian`` takes ``noise`` (known standard deviation), or ``width`` and ``alpha``
+            of the prior of a learned one; the others take none.
+
+    Raises:
+        SettingError: the name or a setting is not known, or a value is out of its range.
+    """
+    return _make("likelihood", name, settings, _LIKELIHOODS)
+
+
+def default_likelihood(task: str, num_classes: int = 0) -> str:
+    """The likelihood that suits a task: Gaussian noise, learned, for regression; by the number of classes otherwise."""
+    if task == "regression":
+        return "gaussian"
+    return "bernoulli" if num_classes == 2 else "categorical"
+
+
+def _find(kind: str, name: str, table: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
+    if name not in table:
+        raise SettingError(f"`{kind}={name!r}` is not known. {suggest(str(name), table)}")
+    return table[name]
+
+
+def _defaults(kind: str, name: str, table: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    # `HeteroscedasticGaussian` and the like take no arguments; their signature may still be that of `object`.
+    parameters = inspect.signature(_find(kind, name, table)).parameters.values()
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {one.name: one.default for one in parameters if one.kind in named}
+
+
+def _make(
+    kind: str, name: str, settings: Mapping[str, Any] | None, table: Mapping[str, Callable[..., Any]]
+) -> Any:
+    factory, known, given = _find(kind, name, table), _defaults(kind, name, table), dict(settings or {})
+    for key in given:
+        if key not in known:
+            hint = suggest(str(key), known) if known else "It takes none."
+            raise SettingError(f"`{kind}` {name!r} has no setting {key!r}. {hint}")
+    return factory(**given)

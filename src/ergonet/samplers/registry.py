@@ -1,0 +1,47 @@
+"""Kernels by name, for settings that come as text: files, the command line, estimators."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from ergonet._errors import SettingError, suggest
+from ergonet.samplers.base import AbstractKernel
+from ergonet.samplers.hmc import HMC
+from ergonet.samplers.nuts import NUTS
+
+_KERNELS: dict[str, type[AbstractKernel]] = {"nuts": NUTS, "hmc": HMC}
+_PARTS = ("criterion", "selection")  # objects, which no text can give
+
+
+def kernel_names() -> tuple[str, ...]:
+    """The kernels that can be had by name."""
+    return tuple(_KERNELS)
+
+
+def kernel_defaults(name: str) -> dict[str, Any]:
+    """Settings of a kernel that text can give, with their defaults; None: chosen by the warm-up.
+
+    Raises:
+        SettingError: the name is not known.
+    """
+    if name not in _KERNELS:
+        raise SettingError(f"`kernel={name!r}` is not known. {suggest(str(name), _KERNELS)}")
+    parameters = inspect.signature(_KERNELS[name]).parameters.values()
+    return {one.name: one.default for one in parameters if one.name not in _PARTS}
+
+
+def kernel(name: str, settings: Mapping[str, Any] | None = None) -> AbstractKernel:
+    """The kernel of that name.
+
+    Args:
+        name: one of `kernel_names()`.
+        settings: arguments of the kernel by name, such as ``{"max_doublings": 8}``; the rest keep their defaults.
+
+    Raises:
+        SettingError: the name or a setting is not known, or a value is out of its range.
+    """
+    known, given = kernel_defaults(name), dict(settings or {})
+    for key in given:
+        if key not in known:
+            raise SettingError(f"`kernel` {name!r} has no setting {key!r}. {suggest(str(key), known)}")
+    return _KERNELS[name](**given)

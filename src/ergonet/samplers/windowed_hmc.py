@@ -1,0 +1,128 @@
+"""Windowed Hamiltonian Monte Carlo.
+
+A static trajectory of L steps whose last W states compete with its first W: accept with
+min(1, sum_last e^-H / sum_first e^-H), then draw one state of the chosen window in proportion to e^-H. Averaging over a
+window smooths the energy error of its ends, so longer steps are accepted. `window=1` is static HMC; a window of the
+whole trajectory draws from all of it. References: Neal 1994; Lau 2018, section 2.2.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ergonet._errors import SettingError
+from ergonet._types import Flag, Position, PRNGKey, Scalar
+from ergonet.hamiltonian.energy import is_divergent
+from ergonet.hamiltonian.integrator import Composition
+from ergonet.models.target import Target
+from ergonet.samplers import _settings as check
+from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
+from ergonet.samplers.hmc import HMC, refresh
+from ergonet.trajectory.windowed import FIRST, LAST, START, Windowed, WindowedTrajectory
+
+WINDOW_KEY = 1  # folded into the transition's key, so that everything else is drawn as in static HMC
+
+
+class WindowedHMC(AbstractKernel):
+    """Windowed Hamiltonian Monte Carlo; see the module's docstring for the transition."""
+
+    window: int = eqx.field(static=True)
+    static: HMC
+    trajectory: Windowed
+
+    def __init__(
+        self,
+        window: int,
+        *,
+        num_steps: int,
+        step_size: float | None = None,
+        step_jitter: float = 0.0,
+        length_jitter: float = 0.2,
+        metric: str = "diagonal",
+        integrator: str | Composition = "leapfrog",
+        target_acceptance: float = 0.8,
+    ):
+        """Check and keep the settings.
+
+        Args:
+            window: states in each window, 1 to num_steps + 1; jitter never makes a trajectory too short for it.
+            num_steps: leapfrog steps of a trajectory, at least 1.
+            step_size: above 0; None: found by the warm-up.
+            step_jitter: as in `HMC`.
+            length_jitter: as in `HMC`.
+            metric: `identity`, `diagonal` or `dense`.
+            integrator: a name, or a `Composition`.
+            target_acceptance: of the end state, in (0, 1); the acceptance of windows tends to 1.
+
+        Raises:
+            SettingError: a setting is out of its range.
+        """
+        check.require_integer("WindowedHMC", "window", window, 1)
+        self.static = HMC(
+            num_steps=num_steps,
+            step_size=step_size,
+            step_jitter=step_jitter,
+            length_jitter=length_jitter,
+            metric=metric,
+            integrator=integrator,
+            target_acceptance=target_acceptance,
+        )
+        if window > num_steps + 1:
+            raise SettingError(
+                f"`WindowedHMC(window=...)` must be at most num_steps + 1 = {num_steps + 1}, the states of a "
+                f"trajectory, got {window}."
+            )
+        self.window = window
+        self.trajectory = Windowed(self.static.trajectory.integrator)
+
+    def init(self, target: Target, position: Position) -> State:
+        return self.static.init(target, position)
+
+    def begin(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> WindowedTrajectory:
+        lengths = self.static.draw_trajectory(key, state, tuning)
+        num_steps = jnp.maximum(lengths.num_steps, self.window - 1)
+        window_key, draw_key = jax.random.split(jax.random.fold_in(key, WINDOW_KEY))
+        return self.trajectory.begin(
+            refresh(lengths.key_momentum, state),
+            lengths.step_size,
+            num_steps=num_steps,
+            window=jnp.asarray(self.window, jnp.int32),
+            offset=jax.random.randint(window_key, (), 0, self.window),
+            uniform=lengths.uniform,
+            uniform_key=jax.random.key_data(draw_key).astype(jnp.uint32)[:2],
+        )
+
+    def advance(self, target: Target, trajectory: WindowedTrajectory, tuning: Tuning) -> WindowedTrajectory:
+        return self.trajectory.advance(target, tuning.metric, trajectory)
+
+    def finished(self, trajectory: WindowedTrajectory) -> Flag:
+        return self.trajectory.finished(trajectory)
+
+    def conclude(self, trajectory: WindowedTrajectory) -> tuple[State, Info]:
+        accepted = trajectory.uniform < self.trajectory.accept_probability(trajectory)
+        row = jnp.where(trajectory.nonfinite, START, jnp.where(accepted, LAST, FIRST))
+        position, gradient = lax.dynamic_index_in_dim(trajectory.draws, row, keepdims=False)
+        potential, energy = lax.dynamic_index_in_dim(trajectory.draw_scalars, row, keepdims=False)
+        error = trajectory.end_error
+        info = Info(
+            acceptance=jnp.nan_to_num(jnp.minimum(1.0, jnp.exp(-error)), nan=0.0),
+            gradients=trajectory.taken * self.trajectory.integrator.gradients_per_step,
+            energy=energy,
+            energy_error=error,
+            diverging=is_divergent(error),
+            nonfinite=trajectory.nonfinite,
+            num_steps=trajectory.taken,
+            tree_depth=jnp.full((), -1, jnp.int32),
+            moved=jnp.any(position != trajectory.draws[START, 0]),
+        )
+        return State(position=position, potential=potential, gradient=gradient), info
+
+    def tuning(self, target: Target, position: Position) -> Tuning:
+        return self.static.tuning(target, position)
+
+    def warmup(self) -> WarmupNeeds:
+        return self.static.warmup()
+
+    def probe(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> Scalar:
+        return self.static.probe(key, target, state, tuning)

@@ -1,0 +1,169 @@
+"""Exact transition probabilities of a doubling trajectory, by going through every sequence of directions.
+
+Nothing here is random. A trajectory is driven leaf by leaf through its own `begin` and `advance`; the probabilities
+that it exposes after each leaf move the exact distributions of the subtree's and of the tree's draw.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ergonet.hamiltonian.integrator import Composition
+from ergonet.hamiltonian.metric import IdentityMetric
+from ergonet.hamiltonian.phase import Phase, phase_at
+from ergonet.models.target import Target
+from ergonet.trajectory.criterion import AbstractCriterion
+from ergonet.trajectory.doubling import Doubling
+
+
+class Walk(Composition):
+    """An integrator on the integers: a step moves by one, and the momentum is the position itself."""
+
+    def __init__(self):
+        self.coefficients = (0.5, 1.0, 0.5)
+        self.after_drift = None
+
+    def step(self, target, metric, step_size, phase):
+        position = phase.position + jnp.sign(step_size)
+        return phase_at(target, position, position)
+
+
+def table_target(energies: np.ndarray, offset: int) -> Target:
+    """H(i) = energies[i + offset] where the momentum at i is i."""
+    return Target.from_logdensity(TableDensity(jnp.asarray(energies), offset), jnp.zeros(1))
+
+
+class TableDensity(eqx.Module):
+    """Minus the tabulated energies, less the kinetic energy of a momentum that equals the position."""
+
+    table: Any
+    offset: int
+
+    def __call__(self, position):
+        index = jnp.round(position[0]).astype(jnp.int32) + self.offset
+        return 0.5 * position[0] ** 2 - self.table[index]
+
+
+class PlantedTurns(AbstractCriterion):
+    """A block from `low` to `high` has turned where the table says so."""
+
+    table: Any  # [low + offset, high + offset]
+    offset: int
+
+    def begin(self, num_rows, start):
+        return jnp.zeros(num_rows, start.momentum.dtype)
+
+    def extend(self, memory, row, previous, phase):
+        return memory.at[row].set(phase.momentum[0])
+
+    def turned(self, memory, row, far, phase):
+        first = jnp.where(row == 0, far[0], memory[row])
+        ends = jnp.sort(jnp.stack([first, phase.momentum[0]])).astype(jnp.int32) + self.offset
+        return self.table[ends[0], ends[1]]
+
+
+@dataclass
+class Paths:
+    """What happened on every path; arrays are `[start, sequence, ...]`, leaves on the axis after those."""
+
+    taken: np.ndarray  # whether the leaf was visited
+    offset: np.ndarray  # of the leaf from the start, in steps
+    position: np.ndarray
+    leaf_probability: np.ndarray
+    merge_probability: np.ndarray
+    depth: np.ndarray  # after the leaf
+    stop: dict[str, np.ndarray]  # at the end: divergent, turned, depth, num_states
+
+    def chosen(self, reach: int) -> np.ndarray:
+        """Exact distribution of the chosen offset, `[start, sequence, 2 reach + 1]`."""
+        shape = (*self.taken.shape[:2], 2 * reach + 1)
+        tree, subtree = np.zeros(shape), np.zeros(shape)
+        tree[:, :, reach] = 1
+        depth = np.zeros(shape[:2], int)
+        first, second = np.indices(shape[:2])
+        for leaf in range(self.taken.shape[2]):
+            taken = self.taken[:, :, leaf]
+            inside = np.where(taken, self.leaf_probability[:, :, leaf], 0.0)
+            subtree *= (1 - inside)[..., None]
+            subtree[first, second, self.offset[:, :, leaf] + reach] += inside
+            across = np.where(taken, self.merge_probability[:, :, leaf], 0.0)
+            tree = (1 - across)[..., None] * tree + across[..., None] * subtree
+            completed = taken & (self.depth[:, :, leaf] > depth)
+            subtree[completed] = 0
+            depth = np.where(taken, self.depth[:, :, leaf], depth)
+        return tree
+
+
+def enumerate_paths(doubling: Doubling, target: Target, starts: Phase, *, step_size=1.0, metric=None) -> Paths:
+    """Run every direction sequence from every start (`Phase` with a leading axis)."""
+    metric = IdentityMetric() if metric is None else metric
+    seen, stop = _follow(doubling, target, metric, jnp.asarray(step_size), starts)
+    return Paths(*(np.asarray(part) for part in seen), stop={k: np.asarray(v) for k, v in stop.items()})
+
+
+@eqx.filter_jit
+def _follow(doubling: Doubling, target: Target, metric: Any, step_size: Any, starts: Phase):
+    def run(start: Phase, directions):
+        def body(carry, _):
+            tree, low, high = carry
+            forward = ((directions >> tree.depth.astype(jnp.uint32)) & 1) == 1
+            new = doubling.advance(target, metric, step_size, tree)
+            taken = ~tree.finished
+            offset = jnp.where(forward, high + 1, low - 1)
+            low = jnp.where(taken & ~forward, low - 1, low)
+            high = jnp.where(taken & forward, high + 1, high)
+            position = new.ends[forward.astype(jnp.int32), 0]
+            seen = (taken, offset, position, new.leaf_probability, new.merge_probability, new.depth)
+            tree = jax.tree.map(lambda n, o: jnp.where(taken, n, o), new, tree)
+            return (tree, low, high), seen
+
+        zero = jnp.zeros((), jnp.int32)
+        begun = doubling.begin(jax.random.key(0), start, directions)
+        (tree, _, _), seen = jax.lax.scan(body, (begun, zero, zero), None, length=2**doubling.max_doublings - 1)
+        stop = {name: getattr(tree, name) for name in ("divergent", "turned", "depth", "num_states", "finished")}
+        return seen, stop
+
+    sequences = jnp.arange(2**doubling.max_doublings, dtype=jnp.uint32)
+    return jax.vmap(jax.vmap(run, in_axes=(None, 0)), in_axes=(0, None))(starts, sequences)
+
+
+def transition_matrix(paths: Paths, reach: int) -> np.ndarray:
+    """P(start -> start + offset), `[start, 2 reach + 1]`, averaged over directions."""
+    return paths.chosen(reach).mean(axis=1)
+
+
+def imbalance(transitions: np.ndarray, energies: np.ndarray) -> float:
+    """Largest |pi_i P_ij - pi_j P_ji|, relative to the largest flow; rows of `transitions` are neighbouring starts."""
+    count, width = transitions.shape
+    reach = width // 2
+    weights = np.exp(-(energies - np.min(energies)))
+    flow = np.zeros((count, count))
+    for i in range(count):
+        for j in range(max(0, i - reach), min(count, i + reach + 1)):
+            flow[i, j] = weights[i] * transitions[i, j - i + reach]
+    off_diagonal = flow - np.diag(np.diag(flow))
+    return float(np.max(np.abs(flow - flow.T)) / np.max(off_diagonal))
+
+
+def integer_starts(target: Target, positions: np.ndarray) -> Phase:
+    """Phase points on the integers."""
+    grid = jnp.asarray(positions, jnp.result_type(float))[:, None]
+    return jax.vmap(lambda position: phase_at(target, position, position))(grid)
+
+
+def orbit(target: Target, steps: Composition, start: Phase, reach: int, *, step_size, metric) -> Phase:
+    """The states of one orbit from -reach to reach, each by steps from the middle."""
+
+    def half(signed):
+        def body(phase, _):
+            phase = steps.step(target, metric, jnp.asarray(signed), phase)
+            return phase, phase
+
+        return jax.lax.scan(body, start, None, length=reach)[1]
+
+    back, ahead = half(-step_size), half(step_size)
+    return jax.tree.map(lambda b, s, a: jnp.concatenate([b[::-1], s[None], a]), back, start, ahead)

@@ -1,0 +1,155 @@
+"""Exact detailed balance of the doubling trajectory on the integers, with planted turns and divergences.
+
+For every start, every sequence of directions is followed and the distribution of the chosen state is carried along
+exactly, so pi(i) P(i -> j) = pi(j) P(j -> i) must hold to rounding. As DynamicHMC.jl does.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ergonet.hamiltonian.energy import total_energy
+from ergonet.trajectory.doubling import Doubling
+from ergonet.trajectory.selection import Multinomial
+from tests.laws.enumeration import (
+    PlantedTurns,
+    Walk,
+    enumerate_paths,
+    imbalance,
+    integer_starts,
+    table_target,
+    transition_matrix,
+)
+
+ROUNDING = 1e-12
+DEPTHS = (1, 2, 3, 4, 5, 6)
+
+
+def no_turns(size):
+    return np.zeros((size, size), bool)
+
+
+def turns_inside(size, intervals):
+    """A block has turned when it lies inside one of the intervals (of table indices)."""
+    table = no_turns(size)
+    for low, high in intervals:
+        for first in range(low, high + 1):
+            table[first, first + 1 : high + 1] = True
+    return table
+
+
+def random_turns(size, share, seed=3):
+    return np.random.default_rng(seed).random((size, size)) < share
+
+
+def problem(depth, *, turns=None, planted=(), seed=11):
+    """Energies that vary by several units, with `planted` values at places relative to the first start."""
+    reach, num_starts = 2**depth - 1, 2**depth + 12
+    size, offset = num_starts + 2 * reach, reach
+    energies = 2.0 * np.random.default_rng(seed).normal(size=size)
+    for place, value in planted:
+        energies[place + offset] = value
+    table = no_turns(size) if turns is None else turns(size, offset)
+    return energies, table, offset, np.arange(num_starts)
+
+
+def check(depth, selection=None, criterion=PlantedTurns, **settings):
+    energies, table, offset, starts = problem(depth, **settings)
+    target = table_target(energies, offset)
+    doubling = Doubling(criterion(jnp.asarray(table), offset), selection or Multinomial(), Walk(), depth)
+    begin = integer_starts(target, starts)
+    here = np.asarray(jax.vmap(total_energy)(begin))
+    usable = np.isfinite(here) & (here < 1000)
+    paths = enumerate_paths(doubling, target, begin)
+    transitions = transition_matrix(paths, 2**depth - 1)
+    np.testing.assert_allclose(transitions[usable].sum(axis=1), 1.0, rtol=0, atol=ROUNDING)
+    shown = np.where(usable, here, np.inf)  # no chain is ever at a place of density zero
+    shown[usable] = energies[offset + starts][usable]
+    return imbalance(np.where(usable[:, None], transitions, 0.0), shown), paths
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_balance_without_turns(depth):
+    error, paths = check(depth)
+    assert np.all(paths.stop["num_states"] == 2**depth - 1)
+    assert error < ROUNDING
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_balance_with_turning_intervals_and_divergences(depth):
+    error, paths = check(
+        depth,
+        turns=lambda size, offset: turns_inside(size, [(offset - 3, offset + 2), (offset + 9, offset + 11)]),
+        planted=[(6, np.inf), (7, 5000.0)],
+    )
+    assert error < ROUNDING
+    if depth > 2:
+        assert paths.stop["turned"].any()
+    assert paths.stop["divergent"].any()
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.6])
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_balance_with_random_turns(depth, share):
+    error, paths = check(depth, turns=lambda size, _: random_turns(size, share))
+    assert error < ROUNDING
+    assert depth <= 2 or paths.stop["turned"].any()
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf, 1e9])
+def test_balance_where_the_potential_is_broken(bad):
+    error, paths = check(4, planted=[(5, bad), (20, bad)])
+    assert error < ROUNDING
+    assert paths.stop["divergent"].any()
+
+
+def test_balance_when_one_state_has_nearly_all_the_mass():
+    error, _ = check(5, planted=[(8, -40.0)])
+    assert error < ROUNDING
+
+
+class AlwaysAcross(Multinomial):
+    def across(self, log_subtree, log_tree):
+        return jnp.ones_like(log_tree)
+
+
+class ReversedAcross(Multinomial):
+    def across(self, log_subtree, log_tree):
+        return jnp.minimum(1.0, jnp.exp(log_tree - log_subtree))
+
+
+class ProgressiveInside(Multinomial):
+    def inside(self, log_weight, log_total):
+        return jnp.minimum(1.0, 2 * jnp.exp(log_weight - log_total))
+
+
+class WeightsOfTheWrongSign(Multinomial):
+    def log_weight(self, threshold, energy_error):
+        return energy_error
+
+
+class WholeTreeOnly(PlantedTurns):
+    """Forgets to ask at the blocks of the new subtree."""
+
+    def turned(self, memory, row, far, phase):
+        return super().turned(memory, row, far, phase) & (row == 0)
+
+
+class FarEndForgotten(PlantedTurns):
+    """Asks at the new subtree where it should ask at the whole tree."""
+
+    def turned(self, memory, row, far, phase):
+        return super().turned(memory, jnp.maximum(row, 1), far, phase)
+
+
+@pytest.mark.parametrize("selection", [AlwaysAcross, ReversedAcross, ProgressiveInside, WeightsOfTheWrongSign])
+def test_a_wrong_selection_is_caught(selection):
+    error, _ = check(3, selection=selection())
+    assert error > 1e-3
+
+
+@pytest.mark.parametrize("criterion", [WholeTreeOnly, FarEndForgotten])
+def test_a_criterion_asked_at_the_wrong_blocks_is_caught(criterion):
+    error, _ = check(3, criterion=criterion, turns=lambda size, _: random_turns(size, 0.2))
+    assert error > 1e-3

@@ -1,0 +1,173 @@
+"""Every integrator under every metric: reversible, volume preserving, of its order, and the textbook's leapfrog."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ergonet import Target
+from ergonet._errors import SettingError
+from ergonet.hamiltonian.energy import total_energy
+from ergonet.hamiltonian.integrator import Composition, integrator, integrator_names
+from ergonet.hamiltonian.metric import DenseMetric, DiagonalMetric, IdentityMetric, first_metric, metric_names
+from ergonet.hamiltonian.phase import Phase, phase_at
+
+FACTOR = np.array([[0.9, 0.0, 0.0], [0.4, 1.2, 0.0], [-0.3, 0.2, 0.7]])
+POSITION, MOMENTUM = np.array([0.4, -0.7, 0.9]), np.array([-0.5, 0.3, 1.1])
+ORDERS = {"leapfrog": 2, "two-stage": 2, "yoshida": 4}
+
+
+def logdensity(q):
+    """Not quadratic, and every coordinate is coupled to every other."""
+    return -0.25 * jnp.sum(q**4) - 0.5 * jnp.sum(q) ** 2 + jnp.cos(q[0] * q[1]) + 0.3 * jnp.sin(q[2] + q[0])
+
+
+def build_target():
+    return Target.from_logdensity(logdensity, jnp.zeros(3))
+
+
+def build_metric(name):
+    metrics = {
+        "identity": lambda: IdentityMetric(),
+        "diagonal": lambda: DiagonalMetric(scale=jnp.array([0.6, 1.5, 0.9])),
+        "dense": lambda: DenseMetric(factor=jnp.asarray(FACTOR)),
+    }
+    return metrics[name]()
+
+
+def start():
+    return phase_at(build_target(), jnp.asarray(POSITION), jnp.asarray(MOMENTUM))
+
+
+def run(name, metric_name, step_size, num_steps, phase):
+    steps, metric, target = integrator(name), build_metric(metric_name), build_target()
+    return jax.lax.fori_loop(0, num_steps, lambda _, z: steps.step(target, metric, jnp.asarray(step_size), z), phase)
+
+
+def flipped(phase):
+    return Phase(phase.position, -phase.momentum, phase.potential, phase.gradient)
+
+
+@pytest.mark.parametrize("metric", metric_names())
+@pytest.mark.parametrize("name", integrator_names())
+def test_there_and_back_ends_at_the_start(name, metric):
+    end = run(name, metric, 0.13, 25, start())
+    assert np.max(np.abs(end.position - POSITION)) > 0.1
+    back = flipped(run(name, metric, 0.13, 25, flipped(end)))
+    np.testing.assert_allclose(back.position, POSITION, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(back.momentum, MOMENTUM, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(back.gradient, start().gradient, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", integrator_names())
+def test_a_negative_step_undoes_a_step(name):
+    end = run(name, "dense", -0.2, 7, run(name, "dense", 0.2, 7, start()))
+    np.testing.assert_allclose(end.position, POSITION, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(end.momentum, MOMENTUM, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", metric_names())
+@pytest.mark.parametrize("name", integrator_names())
+def test_volume_is_preserved(name, metric):
+    def flow(z):
+        end = run(name, metric, 0.17, 6, phase_at(build_target(), z[:3], z[3:]))
+        return jnp.concatenate([end.position, end.momentum])
+
+    jacobian = jax.jacfwd(flow)(jnp.concatenate([POSITION, MOMENTUM]))
+    assert np.max(np.abs(jacobian - np.eye(6))) > 0.1
+    assert abs(abs(np.linalg.det(jacobian)) - 1) < 1e-8
+
+
+@pytest.mark.parametrize("metric", metric_names())
+@pytest.mark.parametrize("name", integrator_names())
+def test_the_energy_error_is_of_the_order_of_the_integrator(name, metric):
+    time, counts = 1.6, np.array([32, 64, 128, 256]) * (1 if ORDERS[name] == 2 else 2)
+    begin = total_energy(start())
+    errors = [abs(float(total_energy(run(name, metric, time / count, int(count), start())) - begin)) for count in counts]
+    slope = np.polyfit(np.log(time / counts), np.log(errors), 1)[0]
+    assert abs(slope - ORDERS[name]) < 0.1, (slope, errors)
+
+
+@pytest.mark.parametrize("metric_name", metric_names())
+def test_a_standardised_leapfrog_is_the_textbook_leapfrog(metric_name):
+    metric, step_size = build_metric(metric_name), 0.21
+    inverse_mass = np.asarray(metric.inverse_mass_matrix(jnp.asarray(POSITION)))
+    inverse_mass = np.diag(inverse_mass) if inverse_mass.ndim == 1 else inverse_mass
+    gradient = jax.grad(build_target().potential)
+    q, p = POSITION.copy(), np.asarray(metric.textbook_momentum(jnp.asarray(MOMENTUM)))
+    np.testing.assert_allclose(0.5 * p @ inverse_mass @ p, 0.5 * MOMENTUM @ MOMENTUM, rtol=1e-12)
+    for _ in range(9):
+        p = p - 0.5 * step_size * np.asarray(gradient(q))
+        q = q + step_size * inverse_mass @ p
+        p = p - 0.5 * step_size * np.asarray(gradient(q))
+    end = run("leapfrog", metric_name, step_size, 9, start())
+    np.testing.assert_allclose(end.position, q, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(metric.textbook_momentum(end.momentum), p, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(end.potential, build_target().potential(jnp.asarray(q)), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", metric_names())
+def test_a_metric_is_the_factor_of_its_covariance(name):
+    covariance = FACTOR @ FACTOR.T
+    known = {"identity": np.ones(3), "diagonal": np.diag(covariance), "dense": covariance}[name]
+    metric = first_metric(name, jnp.asarray(POSITION)).with_covariance(jnp.asarray(known))
+    inverse_mass = metric.inverse_mass_matrix(jnp.asarray(POSITION))
+    np.testing.assert_allclose(inverse_mass, known, rtol=0, atol=1e-12)
+    as_matrix = jax.jacobian(metric.to_position)(jnp.zeros(3))
+    transposed = jax.jacobian(metric.to_momentum)(jnp.zeros(3))
+    back = jax.jacobian(metric.textbook_momentum)(jnp.zeros(3))
+    np.testing.assert_allclose(as_matrix @ as_matrix.T, np.diag(known) if known.ndim == 1 else known, atol=1e-12)
+    np.testing.assert_allclose(transposed, as_matrix.T, atol=1e-12)
+    np.testing.assert_allclose(back @ as_matrix.T, np.eye(3), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", integrator_names())
+def test_a_step_costs_the_gradients_that_it_claims(name):
+    calls = []
+
+    def counted(q):
+        calls.append(1)
+        return logdensity(q)
+
+    target = Target.from_logdensity(counted, jnp.zeros(3))
+    phase = start()
+    calls.clear()
+    integrator(name).step(target, build_metric("identity"), jnp.asarray(0.1), phase)
+    assert len(calls) == integrator(name).gradients_per_step == {"leapfrog": 1, "two-stage": 2, "yoshida": 3}[name]
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "complaint"),
+    [
+        ((0.3, 1.0, 0.7), "palindromic"),
+        ((0.25, 0.4, 0.5, 0.6, 0.25), "palindromic"),
+        ((0.5, 0.5), "odd length"),
+        ((1.0,), "odd length"),
+        ((0.5, 0.9, 0.5), "sum to 1"),
+        ((0.45, 1.0, 0.45), "sum to 1"),
+    ],
+)
+def test_coefficients_that_are_no_symmetric_integrator_are_refused(coefficients, complaint):
+    with pytest.raises(SettingError, match=complaint):
+        Composition(coefficients=coefficients)
+
+
+def test_unknown_integrators_are_refused_with_the_nearest_name():
+    with pytest.raises(SettingError, match="leapfrog"):
+        integrator("leap-frog")
+
+
+def test_a_wall_that_mirrors_keeps_the_map_reversible():
+    def mirror(position, momentum):
+        outside = position < -0.8
+        return jnp.where(outside, -1.6 - position, position), jnp.where(outside, -momentum, momentum)
+
+    steps, target, metric = Composition((0.5, 1.0, 0.5), mirror), build_target(), build_metric("diagonal")
+
+    def many(phase):
+        return jax.lax.fori_loop(0, 30, lambda _, z: steps.step(target, metric, jnp.asarray(0.2), z), phase)
+
+    end = many(start())
+    assert np.all(np.asarray(end.position) >= -0.8)
+    back = many(flipped(end))
+    np.testing.assert_allclose(back.position, POSITION, rtol=0, atol=1e-10)

@@ -1,0 +1,90 @@
+"""Exact detailed balance of the windowed trajectory, by going through every offset from every start."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ergonet.hamiltonian.metric import IdentityMetric
+from ergonet.samplers.hmc import HMC
+from ergonet.samplers.windowed_hmc import WindowedHMC
+from ergonet.trajectory.windowed import Windowed
+from tests.laws.enumeration import Walk, imbalance, integer_starts, table_target
+
+OFFSET = 40
+
+
+def transitions(energies: np.ndarray, *, num_steps: int, window: int, size: int, bias: float = 0.0) -> np.ndarray:
+    """P(start -> start + k), `[start, 2 reach + 1]`; a forward and a backward trajectory each with half."""
+    target = table_target(energies, OFFSET)
+    scheme = Windowed(Walk())
+    starts = integer_starts(target, np.arange(-size, size + 1))
+    reach = num_steps
+
+    def run(start, offset, sign):
+        begun = scheme.begin(
+            start,
+            sign,
+            num_steps=jnp.asarray(num_steps),
+            window=jnp.asarray(window),
+            offset=offset,
+            uniform=jnp.asarray(0.5),
+            uniform_key=jnp.zeros(2, jnp.uint32),
+        )
+
+        def body(trajectory, _):
+            new = scheme.advance(target, IdentityMetric(), trajectory)
+            backward = trajectory.steps_back > 0
+            place = new.ends[jnp.where(backward, 0, 1), 0, 0] - start.position[0]
+            return new, (place, new.entry_probability)
+
+        end, (places, entries) = jax.lax.scan(body, begun, None, length=num_steps)
+        return places, entries, scheme.accept_probability(end), end.nonfinite
+
+    over_all = jax.jit(
+        jax.vmap(jax.vmap(jax.vmap(run, (None, None, 0)), (None, 0, None)), (0, None, None))
+    )
+    places, entries, accept, broken = (
+        np.asarray(part) for part in over_all(starts, jnp.arange(window), jnp.asarray([-1.0, 1.0]))
+    )
+    matrix = np.zeros((2 * size + 1, 2 * reach + 1))
+    for i, s, d in np.ndindex(accept.shape):
+        draws = np.zeros((2, 2 * reach + 1))
+        draws[:, reach] = 1.0, float(s >= num_steps - window + 1)
+        for place, probability in zip(places[i, s, d], entries[i, s, d], strict=True):
+            draws *= (1 - probability)[:, None]
+            draws[:, reach + int(place)] += probability
+        if broken[i, s, d]:
+            matrix[i, reach] += 1
+        else:
+            a = np.clip(accept[i, s, d] + bias, 0, 1)
+            matrix[i] += a * draws[1] + (1 - a) * draws[0]
+    return matrix / (2 * window)
+
+
+@pytest.mark.parametrize(("num_steps", "window"), [(1, 1), (5, 1), (5, 2), (6, 3), (7, 6), (7, 8), (4, 5)])
+@pytest.mark.parametrize("barrier", [False, True])
+def test_detailed_balance_is_exact(num_steps, window, barrier):
+    energies = np.random.default_rng(0).normal(size=2 * OFFSET + 1) * 2
+    if barrier:
+        energies[OFFSET + 4] = np.inf
+    size = 12
+    with jax.enable_x64(True):
+        matrix = transitions(energies, num_steps=num_steps, window=window, size=size)
+    assert np.allclose(matrix.sum(1), 1)
+    assert imbalance(matrix, energies[OFFSET - size : OFFSET + size + 1]) < 1e-12
+
+
+def test_a_wrong_window_ratio_is_caught():
+    energies = np.random.default_rng(0).normal(size=2 * OFFSET + 1) * 2
+    with jax.enable_x64(True):
+        matrix = transitions(energies, num_steps=6, window=3, size=12, bias=-0.01)
+    assert imbalance(matrix, energies[OFFSET - 12 : OFFSET + 13]) > 1e-4
+
+
+def test_a_window_of_one_is_static_hmc_bit_for_bit(run_chain):
+    settings = {"num_steps": 7, "step_size": 0.8, "step_jitter": 0.1, "metric": "identity"}
+    static = run_chain(HMC(**settings))
+    windowed = run_chain(WindowedHMC(1, **settings))
+    assert np.array_equal(static.positions, windowed.positions)
+    assert 0.5 < static.stats["acceptance_rate"].mean() < 0.98
