@@ -43,7 +43,9 @@ def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
     def run() -> common.Outcome:
         key_warmup, key_draws = jax.random.split(jax.random.key(settings.seed))
         starts = jax.numpy.asarray(settings.problem.starts)
-        state, parameters, warm_steps = adapt(jax.random.split(key_warmup, settings.num_chains), starts)
+        adapted = adapt(jax.random.split(key_warmup, settings.num_chains), starts)
+        # Else the warm-up would run while the sampling compiles, and part of it would be counted as compilation.
+        state, parameters, warm_steps = jax.block_until_ready(adapted)
         positions, steps, diverging = draw(jax.random.split(key_draws, settings.num_chains), state, parameters)
         return common.Outcome(
             positions=np.asarray(positions),

@@ -43,7 +43,7 @@ CASES = {
     "quartic": (quartic, "identity", 0.23, [0.4], [1.1]),
     "gaussian": (gaussian, "dense", 0.31, [0.5, -1.0], [0.8, 0.3]),
     "gaussian, long steps": (gaussian, "diagonal", 0.9, [0.5, -1.0], [0.8, 0.3]),
-    "banana": (banana_with_a_wall, "diagonal", 0.12, [0.3, -0.2], [1.5, -0.9]),
+    "banana": (banana_with_a_wall, "diagonal", 0.12, [0.3, -0.2], [2.1, 0.9]),
 }
 DEPTH = 6
 REACH = 2**DEPTH - 1

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from ergonet.hamiltonian.metric import IdentityMetric
+from ergonet.inference.run import sample
+from ergonet.models.target import Target
 from ergonet.samplers.hmc import HMC
 from ergonet.samplers.windowed_hmc import WindowedHMC
 from ergonet.trajectory.windowed import Windowed
@@ -69,22 +71,21 @@ def test_detailed_balance_is_exact(num_steps, window, barrier):
     if barrier:
         energies[OFFSET + 4] = np.inf
     size = 12
-    with jax.enable_x64(True):
-        matrix = transitions(energies, num_steps=num_steps, window=window, size=size)
+    matrix = transitions(energies, num_steps=num_steps, window=window, size=size)
     assert np.allclose(matrix.sum(1), 1)
     assert imbalance(matrix, energies[OFFSET - size : OFFSET + size + 1]) < 1e-12
 
 
 def test_a_wrong_window_ratio_is_caught():
     energies = np.random.default_rng(0).normal(size=2 * OFFSET + 1) * 2
-    with jax.enable_x64(True):
-        matrix = transitions(energies, num_steps=6, window=3, size=12, bias=-0.01)
+    matrix = transitions(energies, num_steps=6, window=3, size=12, bias=-0.01)
     assert imbalance(matrix, energies[OFFSET - 12 : OFFSET + 13]) > 1e-4
 
 
-def test_a_window_of_one_is_static_hmc_bit_for_bit(run_chain):
-    settings = {"num_steps": 7, "step_size": 0.8, "step_jitter": 0.1, "metric": "identity"}
-    static = run_chain(HMC(**settings))
-    windowed = run_chain(WindowedHMC(1, **settings))
+def test_a_window_of_one_is_static_hmc_bit_for_bit():
+    target = Target.from_logdensity(lambda q: -0.5 * jnp.sum((q / jnp.arange(1.0, 6.0)) ** 2), jnp.zeros(5))
+    settings = {"num_steps": 7, "step_size": 1.4, "step_jitter": 0.1, "metric": "identity"}
+    run = {"num_chains": 2, "num_warmup": 0, "num_draws": 500, "seed": 1, "progress": False}
+    static, windowed = (sample(target, kernel, **run) for kernel in (HMC(**settings), WindowedHMC(1, **settings)))
     assert np.array_equal(static.positions, windowed.positions)
-    assert 0.5 < static.stats["acceptance_rate"].mean() < 0.98
+    assert 0.5 < static.stats["acceptance_rate"].mean() < 0.95

@@ -97,8 +97,8 @@ def _likelihood_of(settings: Settings, preprocessing: Preprocessing) -> Abstract
     likelihood(name, arguments)  # refuses what is out of its range before it is scaled
     if len(preprocessing.target_names) != 1:
         raise SettingError(
-            f"`--noise` is in the unit of the target, but there are {len(preprocessing.target_names)} targets. Leave it "
-            f"out to learn it, or fit one model per target."
+            f"`--noise` is in the unit of the target, but there are {len(preprocessing.target_names)} targets. Leave "
+            f"it out to learn it, or fit one model per target."
         )
     return likelihood(name, {**arguments, "noise": float(noise / preprocessing.target_sd[0])})
 
@@ -107,6 +107,9 @@ def _named(kind: str, table: Table) -> tuple[str, dict[str, Any]]:
     """A table's name and its other settings."""
     name = table.get("name")
     if not isinstance(name, str):
-        raise SettingError(f'[{kind}] of the settings needs a name, such as name = "normal", got {name!r}.'
-                           if kind.startswith("prior") else f"[{kind}] of the settings needs a name, got {name!r}.")
+        raise SettingError(
+            f'[{kind}] of the settings needs a name, such as name = "normal", got {name!r}.'
+            if kind.startswith("prior")
+            else f"[{kind}] of the settings needs a name, got {name!r}."
+        )
     return name, {key: value for key, value in table.items() if key != "name"}

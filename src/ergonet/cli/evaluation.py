@@ -77,9 +77,7 @@ def evaluate(samples: Samples, dataset: Dataset, model: Any) -> Evaluation:
     return Evaluation(arrays=arrays, test=test, diagnostics=samples.diagnostics())
 
 
-def _classification(
-    samples: Samples, dataset: Dataset, model: Any
-) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+def _classification(samples: Samples, dataset: Dataset, model: Any) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     prediction = predict(samples, dataset.x_test, model=model, y=dataset.y_test)
     probabilities = np.asarray(prediction.mean, np.float64)
     found = {"probabilities": probabilities, "truth": np.asarray(dataset.y_test)}
@@ -91,9 +89,7 @@ def _classification(
     return found, classification_scores(probabilities, found["truth"])
 
 
-def _regression(
-    samples: Samples, dataset: Dataset, model: Any
-) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+def _regression(samples: Samples, dataset: Dataset, model: Any) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     prediction = predict(samples, dataset.x_test, model=model, levels=LEVELS, y=dataset.y_test)
     found = in_units(prediction, dataset)
     found |= {"truth": dataset.preprocessing.inverse_mean(dataset.y_test), "levels": np.asarray(LEVELS)}

@@ -53,7 +53,7 @@ def advance_chain(
         key = jax.random.fold_in(lane.key, lane.transition)
         return kernel.begin(key, target, lane.state, tuning), tuning
 
-    def conclude(lane: ChainRecord, trajectory: Any, tuning: Tuning, lane_draws: Draws, start: Count):
+    def conclude(lane: ChainRecord, trajectory: Any, tuning: Tuning, lane_draws: Draws, start: Array):
         state, info = kernel.conclude(trajectory)
         learning, new_tuning = chains.learn(kernel, target, lane, tuning, plan, state, info)
         index = ((lane.transition - start) // thin.astype(start.dtype)).astype(jnp.int32)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ergonet._types import Array, Bool, Count, Float, Key, PRNGKey, Scalar
+from ergonet._types import Array, Bool, Count, Float, Key, PRNGKey, Scalar, UInt
 from ergonet.adaptation import dual_averaging, length, welford
 from ergonet.adaptation.dual_averaging import DualAveraging
 from ergonet.adaptation.initial_step import find_first_step, with_step_size
@@ -39,7 +39,7 @@ class ChainRecord(eqx.Module):
     """A chain between two transitions."""
 
     key: Key[Array, "..."]
-    transition: Count
+    transition: UInt[Array, "..."]
     state: State
     tuning: Tuning
     learning: Learning
@@ -60,11 +60,14 @@ class Plan(eqx.Module):
 
 
 class Draws(eqx.Module):
-    """What a chunk leaves behind, `[draw, ...]`; rows beyond the count that was asked for are not used."""
+    """What a chunk leaves behind, `[draw, ...]`; rows beyond the count that was asked for are not used.
 
-    positions: Float[Array, "draw dim"]
-    potential: Float[Array, "draw"]
-    step_size: Float[Array, "draw"]
+    Also one row of it, without the draw axis, and those of a batch, `[chain, draw, ...]`.
+    """
+
+    positions: Float[Array, "..."]
+    potential: Float[Array, "..."]
+    step_size: Float[Array, "..."]
     info: Info
 
 

@@ -1,7 +1,6 @@
 """A job: the chains of one program, moved from stage to stage in chunks by a worker thread."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from ergonet.inference.chains import Draws, Plan
 from ergonet.inference.programs import Programs
 from ergonet.inference.samples import statistics_of
 from ergonet.inference.store import POSITIONS
+from ergonet.inference.workers import worker_pool
 from ergonet.models.target import Target
 from ergonet.samplers.base import AbstractKernel
 
@@ -107,7 +107,7 @@ class Job:
     def compile(self) -> None:
         """Run every program once on no transitions, side by side, so that nothing compiles later."""
         s = self._settings
-        with ThreadPoolExecutor(2) as pool:
+        with worker_pool(2) as pool:
             compiling = [pool.submit(self._advance, Plan.of(None), 0)]
             if s.warmup.stages:
                 arguments = (s.kernel, self._target, self._record, Plan.of(None), jnp.asarray(False))

@@ -27,6 +27,7 @@ from ergonet.inference.progress import AbstractProgress, Tick, choose_progress
 from ergonet.inference.samples import STATISTICS, Samples
 from ergonet.inference.starts import start_positions
 from ergonet.inference.store import POSITIONS, AbstractStore, MemoryStore, ZarrStore
+from ergonet.inference.workers import worker_pool
 from ergonet.models.target import Target
 from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.nuts import NUTS
@@ -192,7 +193,7 @@ class _Run:
         began = time.perf_counter()
         pending: dict[Future[Block], Job] = {}
         waiting = list(self._jobs)
-        with ThreadPoolExecutor(self._placement.num_workers, thread_name_prefix="ergonet") as pool:
+        with worker_pool(self._placement.num_workers) as pool:
             try:
                 while waiting or pending:
                     self._submit(pool, waiting, pending)

@@ -6,7 +6,6 @@ have parameters of its own, such as a noise precision; they are coordinates of t
 
 import abc
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -224,19 +223,16 @@ class GammaPrecision(eqx.Module):
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise SettingError(f"`GammaPrecision({name}=...)` must be a finite number above 0, got {value!r}.")
 
-    def distribution(self) -> Any:
-        """The NumPyro distribution of the precision."""
-        from numpyro.distributions import Gamma
-
-        return Gamma(self.alpha / 2, self.alpha / 2 * self.width**2)
-
     def log_prob(self, log_precision: Scalar) -> Scalar:
-        """Log density of the log precision."""
-        return self.distribution().log_prob(jnp.exp(log_precision)) + log_precision
+        """Log density of the log precision, finite wherever it is; a precision itself would underflow."""
+        shape, rate = self.alpha / 2, self.alpha / 2 * self.width**2
+        constant = shape * math.log(rate) - math.lgamma(shape)
+        return shape * log_precision - rate * jnp.exp(log_precision) + constant
 
     def sample(self, key: PRNGKey, dtype: DTypeLike) -> Scalar:
         """A log precision."""
-        return jnp.log(self.distribution().sample(key)).astype(dtype)
+        rate = self.alpha / 2 * self.width**2
+        return jax.random.loggamma(key, self.alpha / 2, (), dtype) - math.log(rate)
 
 
 LOG_PRECISION = "likelihood.log_precision"

@@ -27,9 +27,7 @@ _PRIORS: dict[str, Callable[..., AbstractPrior]] = {
 }
 
 
-def _gaussian(
-    noise: float | None = None, width: float | None = None, alpha: float | None = None
-) -> Gaussian:
+def _gaussian(noise: float | None = None, width: float | None = None, alpha: float | None = None) -> Gaussian:
     """Known noise, or the prior of a learned one; see `Gaussian` and `GammaPrecision`."""
     given = {key: value for key, value in {"width": width, "alpha": alpha}.items() if value is not None}
     if noise is not None and given:
@@ -74,7 +72,9 @@ def prior_defaults(name: str) -> dict[str, Any]:
 
 def likelihood_names(task: str | None = None) -> tuple[str, ...]:
     """The likelihoods that can be had by name, of one task (``classification``, ``regression``) or of both."""
-    return tuple(name for name in _LIKELIHOODS if task is None or (name in _CLASSIFICATION) == (task == "classification"))
+    return tuple(
+        name for name in _LIKELIHOODS if task is None or (name in _CLASSIFICATION) == (task == "classification")
+    )
 
 
 def likelihood(name: str, settings: Mapping[str, Any] | None = None) -> AbstractLikelihood:
@@ -111,9 +111,7 @@ def _defaults(kind: str, name: str, table: Mapping[str, Callable[..., Any]]) -> 
     return {one.name: one.default for one in parameters if one.kind in named}
 
 
-def _make(
-    kind: str, name: str, settings: Mapping[str, Any] | None, table: Mapping[str, Callable[..., Any]]
-) -> Any:
+def _make(kind: str, name: str, settings: Mapping[str, Any] | None, table: Mapping[str, Callable[..., Any]]) -> Any:
     factory, known, given = _find(kind, name, table), _defaults(kind, name, table), dict(settings or {})
     for key in given:
         if key not in known:

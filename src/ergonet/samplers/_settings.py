@@ -18,7 +18,7 @@ def require_integer(owner: str, name: str, value: Any, least: int) -> None:
         raise SettingError(f"`{owner}({name}=...)` must be an integer of at least {least}, got {value!r}.")
 
 
-def require_between(owner: str, name: str, value: Any, low: float, high: float) -> None:
+def require_between(owner: str, name: str, value: Any, low: int, high: int) -> None:
     """`value` must be a number strictly inside (low, high), `low` included where it is 0."""
     inside = isinstance(value, int | float) and not isinstance(value, bool) and low <= value < high
     if not inside or (value == low and low != 0):

@@ -1,0 +1,145 @@
+"""What a gradient, a leapfrog step and a no-U-turn step cost, one chain on one thread; run as a process of its own.
+
+`matrix products` are the products of one gradient and nothing else: forward, and backward to every weight. A compiled
+loop feeds its result back, so that nothing can be hoisted or dropped.
+"""
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.problems import Problem, ergonet_target, load, log_density, to_ergonet
+from benchmarks.timing import interleaved
+
+TINY = 1e-9  # keeps a loop's state where it is, and the compiler from seeing that
+STEP_SIZE = 1e-5  # so small that a tree of 2^10 states never turns
+DOUBLINGS = 10
+
+
+def compile_cpu(function: Callable[..., Any], *arguments: Any) -> Callable[[], object]:
+    """The function on these arguments as a blocking call, on one thread."""
+    import equinox as eqx
+    import jax
+
+    from ergonet.inference.programs import CPU_OPTIONS
+
+    program = eqx.filter_jit(function, compiler_options=CPU_OPTIONS)
+    return lambda: jax.block_until_ready(program(*arguments))
+
+
+def gradient_loop(potential: Callable[[Any], Any], position: Any, steps: int) -> Any:
+    """`steps` values with gradients, one after another."""
+    import jax
+
+    def body(_: int, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        position, total = carry
+        value, slope = jax.value_and_grad(potential)(position)
+        return position - TINY * slope, total + value
+
+    return jax.lax.fori_loop(0, steps, body, (position, 0.0))
+
+
+def product_loop(weights: list[Any], inputs: Any, steps: int) -> Any:
+    """The matrix products of `steps` gradients, rows last, in XLA."""
+    import jax
+
+    def body(_: int, weights: list[Any]) -> list[Any]:
+        values = [inputs]
+        for weight in weights:
+            values.append(weight @ values[-1])
+        slope, slopes = values[-1], []
+        for layer in reversed(range(len(weights))):
+            slopes.insert(0, slope @ values[layer].T)
+            if layer:
+                slope = weights[layer].T @ slope
+        return [weight + TINY * one for weight, one in zip(weights, slopes, strict=True)]
+
+    return jax.lax.fori_loop(0, steps, body, weights)
+
+
+def numpy_products(weights: list[np.ndarray], inputs: np.ndarray, steps: int) -> Callable[[], object]:
+    """The same products in NumPy's BLAS, into arrays that are there already."""
+    rows = inputs.shape[1]
+    values = [inputs, *(np.empty((len(weight), rows), np.float32) for weight in weights)]
+    slopes = [np.empty_like(weight) for weight in weights]
+    back = [np.empty_like(value) for value in values]
+    back[-1][:] = 1.0
+
+    def run() -> None:
+        for _ in range(steps):
+            for layer, weight in enumerate(weights):
+                np.dot(weight, values[layer], out=values[layer + 1])
+            for layer in reversed(range(len(weights))):
+                np.dot(back[layer + 1], values[layer].T, out=slopes[layer])
+                if layer:
+                    np.dot(weights[layer].T, back[layer + 1], out=back[layer])
+
+    return run
+
+
+def trajectory(kernel: Any, target: Any, position: Any) -> tuple[Callable[[], object], int]:
+    """One transition of a kernel as a blocking call, and how many gradients it takes."""
+    import jax
+    import jax.numpy as jnp
+
+    from ergonet.samplers.base import Tuning, run_transition
+
+    first = kernel.tuning(target, position)
+    tuning = Tuning(step_size=jnp.asarray(STEP_SIZE, position.dtype), metric=first.metric, num_steps=first.num_steps)
+    state = kernel.init(target, position)
+    call = compile_cpu(lambda t, s, u: run_transition(kernel, jax.random.key(0), t, s, u), target, state, tuning)
+    answer: Any = call()
+    return call, int(answer[1].gradients)
+
+
+def measure(problem: Problem, *, turns: int, steps: int) -> dict[str, Any]:
+    """Microseconds of each thing on one problem, turn by turn; `steps` of each in a call."""
+    import jax
+    import jax.numpy as jnp
+
+    import ergonet
+
+    target = ergonet_target(problem)
+    position = jnp.asarray(to_ergonet(problem, problem.starts[:1])[0])
+    rows_first = log_density(problem)
+    weights = [
+        np.asarray(jax.random.normal(jax.random.key(layer), (out, fan_in))) * 0.1
+        for layer, (fan_in, out) in enumerate(zip(problem.sizes[:-1], problem.sizes[1:], strict=True))
+    ]
+    inputs = np.ascontiguousarray(problem.x.T)
+    static, _ = trajectory(ergonet.HMC(num_steps=steps, length_jitter=0.0), target, position)
+    tree, tree_steps = trajectory(ergonet.NUTS(max_doublings=DOUBLINGS), target, position)
+    calls = {
+        "gradient": compile_cpu(lambda t, q: gradient_loop(t.potential, q, steps), target, position),
+        "gradient, rows first": compile_cpu(
+            lambda q: gradient_loop(lambda p: -rows_first(p), q, steps), jnp.asarray(problem.starts[0])
+        ),
+        "products, XLA": compile_cpu(
+            lambda w, x: product_loop(w, x, steps), [jnp.asarray(w) for w in weights], jnp.asarray(inputs)
+        ),
+        "products, NumPy": numpy_products(weights, inputs, steps),
+    }
+    found = interleaved({**calls, "static step": static, "doubling step": tree}, turns=turns, per_call=steps)
+    # A tree has its own number of steps.
+    found["doubling step"] = [value * steps / tree_steps for value in found["doubling step"]]
+    return {"microseconds": found, "dim": problem.dim, "rows": len(problem.x)}
+
+
+def main() -> None:
+    """Measure the problems that are named, and write what was found."""
+    parser = argparse.ArgumentParser(description="Time gradients and steps of trajectories.")
+    parser.add_argument("--problem", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--steps", type=int, default=1000)
+    options = parser.parse_args()
+    record = measure(load(options.problem), turns=options.turns, steps=options.steps)
+    options.out.write_text(json.dumps(record, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""The page of results: tables in Markdown."""
+
+import datetime
+import importlib.metadata
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rounds import CONTESTANTS, spread
+from benchmarks.startup import STATEMENTS
+from benchmarks.targets import PROBLEM_TITLES, Goal, gradient_goals, sampler_goals
+from benchmarks.timing import Spread
+
+PACKAGES = ("ergonet", "jax", "jaxlib", "numpy", "numpyro", "blackjax", "nutpie", "arviz-stats")
+
+INTRODUCTION = """# Speed
+Written by `{command}` on {date}. Medians over turns or rounds, with the range in brackets; everything that is
+compared was measured turn by turn in the same run, one process at a time. Absolute figures belong to this machine; ratios travel.{quick}
+
+- Machine: {machine}.
+- Versions: {versions}.
+"""
+
+QUICK = """
+
+**A quick run: it shows that the command works. Its figures mean nothing.**"""
+
+PROBLEMS = """
+## Problems
+- **P1 digits**: 500 images of 64 pixels, 64-35-10 tanh without biases, N(0, 1) on all 2590 weights, softmax.
+- **P2 regression**: 1000 rows of 5 inputs, 5-20-20-1 tanh with biases, N(0, 1) on all 561 weights, noise 0.5 known.
+"""
+
+STEPS = """
+## Gradients and steps
+Microseconds of one, in a compiled loop on one thread. *Rows first* is `tanh(X @ W)`, as the peers' density is written;
+*gradient* is the library's own network. *Products* are the matrix products of one gradient and nothing else. A *step*
+is a leapfrog step in a compiled trajectory: static, or in a no-U-turn tree of 1023 steps.
+"""
+
+SAMPLERS = """
+## Samplers on P1
+4 chains x ({num_warmup} + {num_draws}), target acceptance 0.8, diagonal metric, float32, the same starts drawn from the
+prior, {rounds} rounds with seeds 0 to {last}. *Effective draws*: smallest bulk effective sample size of 10 log
+probabilities at 20 test rows. *Run*: warm-up and sampling, without *compile* (what JAX reports for tracing and
+compiling). *Memory*: largest resident set of the process. The peers and the fifth row have the rows-first density.
+"""
+
+STARTUP = """
+## Start-up
+Seconds in a fresh process.
+"""
+
+
+def write(path: Path, record: dict[str, Any]) -> list[Goal]:
+    """Write the page; returns what it says about the targets."""
+    goals = gradient_goals(record["gradients"]) + sampler_goals(record["samplers"], record["imports"])
+    about = record["about"]
+    parts = [
+        INTRODUCTION.format(
+            command=about["command"],
+            date=about["date"],
+            machine=about["machine"],
+            versions=", ".join(f"{name} {version}" for name, version in about["versions"].items()),
+            quick=QUICK if about["quick"] else "",
+        ),
+        "\n## Targets\n" + goal_table(goals),
+        PROBLEMS,
+        STEPS + step_table(record["gradients"]),
+        SAMPLERS.format(**about["settings"], last=about["settings"]["rounds"] - 1) + sampler_table(record["samplers"]),
+        STARTUP + startup_table(record["imports"]),
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(parts), encoding="utf-8")
+    return goals
+
+
+def goal_table(goals: Sequence[Goal]) -> str:
+    """One line per target."""
+    rows = []
+    for goal in goals:
+        bound = f"{'at most' if goal.at_most else 'at least'} {goal.bound:g}"
+        verdict = "met" if goal.is_met else "**not met**"
+        rows.append((goal.what, goal.measured.text(), bound, verdict if goal.decides else f"{verdict} (for information)"))
+    return table(("what", "measured", "target", ""), rows)
+
+
+def step_table(gradients: dict[str, Any]) -> str:
+    """Microseconds by problem."""
+    names = list(next(iter(gradients.values()))["microseconds"])
+    rows = [
+        (name, *(Spread.of(record["microseconds"][name]).text("{:.1f}") for record in gradients.values()))
+        for name in names
+    ]
+    return table(("us", *(PROBLEM_TITLES[name] for name in gradients)), rows)
+
+
+def sampler_table(records: dict[str, list[dict[str, Any]]]) -> str:
+    """One line per sampler."""
+    head = ("sampler", "compile s", "run s", "gradients / 1000", "effective draws", "effective draws / s", "memory MiB", "")
+    rows = []
+    for one in CONTESTANTS:
+        if one.module not in records:
+            rows.append((one.title, *("-",) * 6, f"absent: `{one.requires}` is not installed"))
+            continue
+        runs = records[one.module]
+        divergences = sum(run["divergences"] for run in runs)
+        notes = [runs[-1]["note"], f"{divergences} divergences in all" if divergences else ""]
+        rows.append(
+            (
+                one.title,
+                spread(runs, "compile_seconds").text("{:.1f}"),
+                spread(runs, "run_seconds").text("{:.1f}"),
+                f"{spread(runs, 'gradients').median / 1000:.0f}",
+                spread(runs, "least_effective_draws").text("{:.0f}"),
+                spread(runs, "effective_draws_per_second").text("{:.1f}"),
+                f"{spread(runs, 'peak_memory_mib').median:.0f}",
+                "; ".join(note for note in notes if note),
+            )
+        )
+    return table(head, rows)
+
+
+def startup_table(imports: dict[str, list[float]]) -> str:
+    """Seconds of imports."""
+    return table(
+        ("statement", "s"), [(f"`{STATEMENTS[name]}`", Spread.of(values).text()) for name, values in imports.items()]
+    )
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def describe(command: str, *, quick: bool, settings: dict[str, Any]) -> dict[str, Any]:
+    """When, where and with what; no names of machines or people."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "absent"
+    return {
+        "command": command,
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "versions": {"Python": platform.python_version(), **found},
+        "quick": quick,
+        "settings": settings,
+    }
+
+
+def machine() -> str:
+    """Processor, cores and memory, in words."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    words = [_processor(), f"{cores} cores"]
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        words.append(f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB")
+    return ", ".join([*words, f"{platform.system()} {platform.machine()}, no accelerator used"])
+
+
+def _processor() -> str:
+    listing = Path("/proc/cpuinfo")
+    if listing.exists():
+        for line in listing.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown processor"

@@ -1,0 +1,106 @@
+"""Rounds of all samplers, A B C A B C, each run in a process of its own, never two at once."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.problems import Problem, predictions
+from benchmarks.timing import Spread
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A sampler that takes part.
+
+    Attributes:
+        module: its adapter in `benchmarks/samplers`.
+        title: in the tables.
+        requires: the package that must be installed.
+        is_peer: another library's.
+    """
+
+    module: str
+    title: str
+    requires: str
+    is_peer: bool
+
+    @property
+    def is_present(self) -> bool:
+        """Whether its package is installed."""
+        return importlib.util.find_spec(self.requires) is not None
+
+
+CONTESTANTS = (
+    Contestant("ergonet_nuts", "Ergonet NUTS", "ergonet", is_peer=False),
+    Contestant("numpyro_peer", "NumPyro NUTS, parallel", "numpyro", is_peer=True),
+    Contestant("ergonet_hmc", "Ergonet HMC, own length", "ergonet", is_peer=False),
+    Contestant("blackjax_peer", "BlackJAX NUTS, vmap", "blackjax", is_peer=True),
+    Contestant("ergonet_nuts_rows_first", "Ergonet NUTS, the peers' density", "ergonet", is_peer=False),
+    Contestant("nutpie_peer", "nutpie NUTS", "nutpie", is_peer=True),
+)
+
+
+def start_process(module: str, *arguments: str, environment: dict[str, str] | None = None) -> None:
+    """Run `python -m module` to its end.
+
+    Raises:
+        RuntimeError: it failed; the message has the end of what it said.
+    """
+    answer = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode != 0:
+        raise RuntimeError(f"`python -m {module}` ended with {answer.returncode}:\n{answer.stderr[-3000:]}")
+
+
+def run_contestant(
+    contestant: Contestant, problem: Problem, folder: Path, *, num_warmup: int, num_draws: int, seed: int
+) -> dict[str, Any]:
+    """One run; the record of its process, with the effective draws of its predictions."""
+    out = folder / f"{contestant.module}.json"
+    start_process(
+        f"benchmarks.samplers.{contestant.module}",
+        *("--problem", str(folder / f"{problem.name}.npz"), "--out", str(out)),
+        *("--warmup", str(num_warmup), "--draws", str(num_draws), "--seed", str(seed)),
+    )
+    record = json.loads(out.read_text(encoding="utf-8"))
+    positions = np.load(out.with_suffix(".npy"))
+    least, median = effective_draws(predictions(problem, positions))
+    record |= {"least_effective_draws": least, "median_effective_draws": median}
+    record["effective_draws_per_second"] = least / record["run_seconds"]
+    return record
+
+
+def effective_draws(values: np.ndarray) -> tuple[float, float]:
+    """Smallest and median bulk effective sample size of quantities `[chain, draw, quantity]`."""
+    from arviz_stats.base import array_stats
+
+    sizes = np.asarray(array_stats.ess(np.moveaxis(values, 2, 0), chain_axis=1, draw_axis=2, method="bulk"))
+    return float(np.min(sizes)), float(np.median(sizes))
+
+
+def spread(records: list[dict[str, Any]], name: str) -> Spread:
+    """Median and range of one number of a contestant's records."""
+    return Spread.of([float(record[name]) for record in records])
+
+
+def best_peer(records: dict[str, list[dict[str, Any]]], name: str, *, largest: bool) -> tuple[Contestant, float] | None:
+    """The peer with the best median of a number; None where no peer is present."""
+    found = [(one, spread(records[one.module], name).median) for one in CONTESTANTS if one.is_peer and one.is_present]
+    if not found:
+        return None
+    return (max if largest else min)(found, key=lambda pair: pair[1])

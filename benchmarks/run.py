@@ -1,0 +1,97 @@
+"""The whole benchmark: `python -m benchmarks.run` writes docs/results/speed.md and speed.json beside it.
+
+Takes about a quarter of an hour. `--quick` only shows that everything works, within a minute.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks import page, startup
+from benchmarks.problems import PROBLEMS
+from benchmarks.rounds import CONTESTANTS, ROOT, run_contestant, start_process
+
+FULL = {"rounds": 3, "num_warmup": 500, "num_draws": 500, "turns": 15, "steps": 1000}
+SMOKE = {"rounds": 1, "num_warmup": 10, "num_draws": 10, "turns": 1, "steps": 20}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, write, and say which targets are met."""
+    parser = argparse.ArgumentParser(description="Speed and size of Ergonet beside other samplers.")
+    parser.add_argument("--quick", action="store_true", help="a smoke run of a minute; its figures mean nothing")
+    parser.add_argument("--rounds", type=int, help=f"of all samplers, default {FULL['rounds']}")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results", help="folder of speed.md and speed.json")
+    options = parser.parse_args(arguments)
+    settings = dict(SMOKE if options.quick else FULL)
+    if options.rounds is not None:
+        if options.rounds < 1:
+            parser.error(f"`--rounds` must be at least 1, got {options.rounds}.")
+        settings["rounds"] = options.rounds
+    if options.quick and options.out == ROOT / "docs" / "results":
+        parser.error("`--quick` must not replace the results in docs/: give another folder with `--out`.")
+
+    words = ["python -m benchmarks.run", *(["--quick"] if options.quick else [])]
+    words += [f"--rounds {options.rounds}"] if options.rounds is not None else []
+    record = measure(settings)
+    record["about"] = page.describe(" ".join(words), quick=options.quick, settings=settings)
+    goals = page.write(options.out / "speed.md", record)
+    (options.out / "speed.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+    for goal in goals:
+        print(f"{'met    ' if goal.is_met else 'NOT MET'}  {goal.measured.median:6.2f}  {goal.what}")
+    print(f"Written: {options.out / 'speed.md'}")
+
+
+def measure(settings: dict[str, int]) -> dict[str, Any]:
+    """Imports, gradients and rounds of samplers, one process after another."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        problems = {key: make() for key, make in PROBLEMS.items()}
+        for problem in problems.values():
+            problem.save(folder / f"{problem.name}.npz")
+        say("imports")
+        imports = startup.measure(settings["turns"])
+        gradients = {}
+        for key in problems:
+            say(f"gradients and steps, {key}")
+            gradients[key] = _gradients(key, folder, settings)
+        samplers: dict[str, list[dict[str, Any]]] = {one.module: [] for one in CONTESTANTS if one.is_present}
+        for turn in range(settings["rounds"]):
+            for one in CONTESTANTS:
+                if not one.is_present:
+                    say(f"{one.title}: absent, `{one.requires}` is not installed")
+                    continue
+                say(f"round {turn + 1} of {settings['rounds']}: {one.title}")
+                found = run_contestant(
+                    one,
+                    problems["digits"],
+                    folder,
+                    num_warmup=settings["num_warmup"],
+                    num_draws=settings["num_draws"],
+                    seed=turn,
+                )
+                samplers[one.module].append(found)
+                say(f"    {found['run_seconds']:.1f} s, {found['effective_draws_per_second']:.1f} effective draws / s")
+    return {"imports": imports, "gradients": gradients, "samplers": samplers}
+
+
+def _gradients(name: str, folder: Path, settings: dict[str, int]) -> dict[str, Any]:
+    out = folder / f"gradients-{name}.json"
+    start_process(
+        "benchmarks.gradients",
+        *("--problem", str(folder / f"{name}.npz"), "--out", str(out)),
+        *("--turns", str(settings["turns"]), "--steps", str(settings["steps"])),
+        environment={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},  # read when NumPy starts
+    )
+    return json.loads(out.read_text(encoding="utf-8"))
+
+
+def say(message: str) -> None:
+    """Progress, apart from the result."""
+    print(message, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

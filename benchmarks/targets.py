@@ -1,0 +1,76 @@
+"""What this library asks of itself, and whether the measurements meet it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.rounds import best_peer, spread
+from benchmarks.startup import ratio
+from benchmarks.timing import Spread, ratios
+
+PROBLEM_TITLES = {"digits": "P1", "regression": "P2"}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A measured number and its bound.
+
+    Attributes:
+        what: in words.
+        measured: the number, with its range where it has one.
+        bound: what it must not exceed, or must reach.
+        at_most: which of the two.
+        decides: False: for information only.
+    """
+
+    what: str
+    measured: Spread
+    bound: float
+    at_most: bool
+    decides: bool = True
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the median keeps the bound."""
+        return self.measured.median <= self.bound if self.at_most else self.measured.median >= self.bound
+
+
+def gradient_goals(gradients: Mapping[str, Any]) -> list[Goal]:
+    """Steps over gradients, gradients over matrix products."""
+    goals = []
+    for name, record in gradients.items():
+        title, times = PROBLEM_TITLES[name], record["microseconds"]
+        own = times["gradient"]
+        blas = ratios(own, times["products, NumPy"])
+        xla = ratios(own, times["products, XLA"])
+        goals += [
+            Goal(f"{title}: static step / gradient", ratios(times["static step"], own), 1.05, at_most=True),
+            Goal(f"{title}: no-U-turn step / gradient", ratios(times["doubling step"], own), 1.12, at_most=True, decides=False),
+            Goal(f"{title}: gradient / its matrix products in OpenBLAS", blas, 1.05, at_most=True),
+            Goal(f"{title}: gradient / its matrix products in XLA", xla, 1.05, at_most=True, decides=False),
+        ]
+    return goals
+
+
+def sampler_goals(records: dict[str, list[dict[str, Any]]], imports: dict[str, list[float]]) -> list[Goal]:
+    """Effective draws, memory, compilation and imports against the best peer."""
+    goals = []
+    name = "effective_draws_per_second"
+    best = best_peer(records, name, largest=True)
+    if best is not None:
+        peer = [record[name] for record in records[best[0].module]]
+        for module, bound, title in (("ergonet_nuts", 1.8, "NUTS"), ("ergonet_hmc", 3.0, "static HMC")):
+            own = [record[name] for record in records[module]]
+            what = f"{title}: effective draws per second / {best[0].title}"
+            goals.append(Goal(what, ratios(own, peer), bound, at_most=False))
+    smallest = best_peer(records, "peak_memory_mib", largest=False)
+    if smallest is not None:
+        own = [record["peak_memory_mib"] for record in records["ergonet_nuts"]]
+        peer = [record["peak_memory_mib"] for record in records[smallest[0].module]]
+        goals.append(Goal(f"NUTS: peak memory / {smallest[0].title}", ratios(own, peer), 1.0, at_most=True))
+    if "numpyro_peer" in records:
+        own, peer = (spread(records[module], "compile_seconds") for module in ("ergonet_nuts", "numpyro_peer"))
+        both = Spread(own.median / peer.median, own.low / peer.high, own.high / peer.low)
+        goals.append(Goal("NUTS: compile time / NumPyro's", both, 1.0, at_most=True))
+    goals.append(Goal("`import ergonet` with its everyday names / `import jax`", ratio(imports), 1.5, at_most=True))
+    return goals

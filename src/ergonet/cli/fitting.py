@@ -1,0 +1,221 @@
+"""`ergonet fit`: from a table to a run directory."""
+
+import dataclasses
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ergonet._errors import DataError, SamplingWarning, SettingError
+from ergonet.cli.run_directory import RunDirectory, check_free, choose_path, new_run_directory
+from ergonet.cli.settings import DataSettings, Settings
+from ergonet.datasets import registry
+
+if TYPE_CHECKING:
+    from ergonet.datasets.dataset import Dataset
+    from ergonet.inference.samples import Samples
+
+FINE, OFF = 0, 3
+_OWN_SPLIT = ("digits", "two-moons")
+
+
+def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, quiet: bool, began: float) -> int:
+    """Fit, evaluate and report.
+
+    Args:
+        settings: resolved, before the data are known.
+        out: the run directory; None: a new name after the data.
+        overwrite: replace a run directory that is there.
+        strict: whether failed diagnostics are a failure of the command.
+        quiet: say only what is off.
+        began: `time.perf_counter()` when the command started.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ErgonetError: bad data, settings or directory.
+    """
+    path = choose_path(out, _name(settings.data))
+    check_free(path, overwrite=overwrite)
+    keep_compiled_programs()
+
+    from ergonet.cli import build, evaluation, summary
+    from ergonet.diagnostics import advice
+    from ergonet.report import RunRecord, write_report
+
+    build.check(settings)
+    dataset = load_data(settings.data, seed=settings.run.seed)
+    settings = build.complete(settings, dataset.preprocessing)
+    model, kernel = build.model_of(settings, dataset.preprocessing), build.kernel_of(settings)
+    plan = evaluation.plan_predictions(
+        settings,
+        rows=len(dataset.x_test),
+        outputs=len(dataset.preprocessing.classes) or len(dataset.preprocessing.target_names),
+        classes=dataset.task == "classification",
+    )
+    reference = dataset.x_test if len(dataset.x_test) else None
+    target = model.condition(dataset.x_train, dataset.y_train, reference=reference)
+    if not quiet:
+        summary.write(_header(settings, dataset, target.dim))
+        summary.write(plan)
+    with new_run_directory(path) as directory:
+        directory.write_settings(settings, dataset.preprocessing)
+        before = time.perf_counter() - began
+        samples = _sample(target, kernel, settings, directory=directory, quiet=quiet)
+        with _patience():
+            seconds = dict(samples.seconds)
+            evaluated = time.perf_counter()
+            found = evaluation.evaluate(samples, dataset, model)
+            seconds["setup"] = before + seconds.get("setup", 0.0)
+            seconds["prediction"] = time.perf_counter() - evaluated
+            seconds["total"] = time.perf_counter() - began
+            metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds=seconds)
+            directory.write_results(metrics, found.arrays, samples)
+            write_report(RunRecord.load(path), directory.report)
+            directory.write_manifest()
+    if quiet:
+        for sentence in advice.advise(metrics):
+            sys.stderr.write(f"{sentence}\n")
+    else:
+        summary.show(metrics, report=directory.report)
+    return OFF if strict and advice.failed(metrics) else FINE
+
+
+def load_data(data: DataSettings, *, seed: int) -> "Dataset":
+    """The data set of the settings.
+
+    Raises:
+        DataError: the file or a column cannot be used.
+        SettingError: a setting that does not go with the data.
+    """
+    if data.source in registry.names():
+        return _built_in(data, seed)
+    from ergonet.datasets.readers import read_table
+    from ergonet.datasets.tables import from_table
+
+    table = read_table(data.source)
+    target = data.target or _usual_target(data.source, [str(name) for name in table.columns])
+    dataset = from_table(
+        table,
+        target[0] if len(target) == 1 else target,
+        task=data.task,
+        test_fraction=data.test_fraction,
+        test_frame=read_table(data.test_file) if data.test_file is not None else None,
+        one_hot=data.one_hot,
+        seed=seed,
+    )
+    return dataclasses.replace(dataset, name=_name(data))
+
+
+def _built_in(data: DataSettings, seed: int) -> "Dataset":
+    unused = {"--test-file": data.test_file is not None, "--one-hot": data.one_hot}
+    if data.source in _OWN_SPLIT:
+        unused["--test-fraction"] = data.test_fraction != DataSettings.test_fraction
+    for option, given in unused.items():
+        if given:
+            raise SettingError(f"`{option}` is for tables of your own: {data.source!r} is a built-in data set.")
+    dataset = registry.load(data.source, test_fraction=data.test_fraction, seed=seed)
+    own = dataset.preprocessing
+    if data.target not in ((), own.target_names):
+        raise SettingError(
+            f"`--target`: the built-in data set {data.source!r} has its own target {own.target_names[0]!r}; leave "
+            f"`--target` out."
+        )
+    if data.task not in (None, own.task):
+        raise SettingError(f"`--task`: the built-in data set {data.source!r} is a {own.task}.")
+    return dataset
+
+
+def _usual_target(source: str, columns: list[str]) -> tuple[str, ...]:
+    """For NPZ, `y` or the columns of a matrix `y`; anything else must be named."""
+    if Path(source).suffix.lower() == ".npz":
+        usual = tuple(name for name in columns if name == "y" or (name[:1] == "y" and name[1:].isdigit()))
+        if usual:
+            return usual
+    shown = ", ".join(columns[:30]) + (f" and {len(columns) - 30} more" if len(columns) > 30 else "")
+    raise DataError(f"`--target` is missing: name the column of {source} to predict. Its columns are: {shown}.")
+
+
+def _name(data: DataSettings) -> str:
+    return data.source if data.source in registry.names() else Path(data.source).stem
+
+
+def _header(settings: Settings, dataset: "Dataset", dim: int) -> str:
+    run, shape = settings.run, settings.network
+    units = "-".join(str(size) for size in (dataset.x_train.shape[1], *shape.hidden))
+    held = f"{len(dataset.x_test)} held out" if len(dataset.x_test) else "none held out"
+    return (
+        f"{dataset.name}: {dataset.task}, {len(dataset.x_train)} rows to learn from, {held}. "
+        f"Network {units}, {shape.activation}, {dim} unknowns. "
+        f"{str(settings.kernel['name']).upper()}, {run.num_chains} chains x ({run.num_warmup} warm-up + "
+        f"{run.num_draws} draws)."
+    )
+
+
+def _sample(target: Any, kernel: Any, settings: Settings, *, directory: RunDirectory, quiet: bool) -> "Samples":
+    """The draws; after Ctrl-C what every chain has finished, even if it came while they were being packed up."""
+    import ergonet
+
+    run = settings.run
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SamplingWarning)  # said by the advice at the end
+            return ergonet.sample(
+                target,
+                kernel,
+                num_chains=run.num_chains,
+                num_warmup=run.num_warmup,
+                num_draws=run.num_draws,
+                thin=run.thin,
+                seed=run.seed,
+                store=directory.draws,
+                devices=run.devices,
+                progress=not quiet,
+                time_limit=run.time_limit,
+            )
+    except KeyboardInterrupt:
+        if not directory.has_draws():
+            raise
+        stopped = ergonet.load(directory.draws, target=target)
+        return dataclasses.replace(stopped, about={**stopped.about, "stopped_by": "Ctrl-C"})
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """While results are written, the first Ctrl-C is answered with a sentence, the second one is obeyed."""
+
+    def wait(_signal: int, _frame: Any) -> None:
+        sys.stderr.write("\nThe draws are kept; writing the run takes a moment. Ctrl-C again gives that up.\n")
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def keep_compiled_programs() -> None:
+    """Keep what XLA compiles in the user's cache folder, so that the next run of the command starts sooner."""
+    import jax
+
+    if jax.config.jax_compilation_cache_dir is not None:
+        return
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = Path(home) / "ergonet" / "compiled"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

@@ -1,0 +1,265 @@
+"""The command `ergonet`.
+
+Exit codes: 0 fine, 1 bad input, 2 usage, 3 fitted but the diagnostics failed under `--strict`, 130 interrupted with
+nothing to keep. Everything heavy is imported inside a command, after its arguments have been parsed.
+"""
+
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ergonet import __version__
+from ergonet._errors import ErgonetError, SettingError
+from ergonet.cli.run_directory import RunDirectory
+
+BAD_INPUT, USAGE, INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    name="ergonet",
+    help="Train a neural network as a posterior, not as a point.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 fine, 1 bad input, 2 usage, 3 fitted but the diagnostics failed under --strict.",
+)
+
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory that `ergonet fit` wrote.", show_default=False)]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with 3 where the diagnostics failed.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+
+
+def option(*names: str, say: str, metavar: str | None = None) -> Any:
+    """An option without a default of its own: what is not given comes from the settings."""
+    return typer.Option(*names, help=say, metavar=metavar, show_default=False)
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"ergonet {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def command(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Train a neural network as a posterior, not as a point."""
+
+
+@app.command(short_help="Fit a network to a table and write a report.")
+def fit(
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="DATA", help="CSV, TSV, Parquet or NPZ file, or a built-in name.", show_default=False),
+    ] = None,
+    *,
+    target: Annotated[
+        list[str] | None, option("--target", say="Column to predict; repeat for several.", metavar="COLUMN")
+    ] = None,
+    test_fraction: Annotated[
+        float | None,
+        option("--test-fraction", say="Share of the rows that is held out; 0.2 unless set.", metavar="SHARE"),
+    ] = None,
+    test_file: Annotated[str | None, option("--test-file", say="Test rows of their own.", metavar="FILE")] = None,
+    task: Annotated[
+        str | None,
+        option("--task", say="classification or regression; told from the target unless set.", metavar="TASK"),
+    ] = None,
+    one_hot: Annotated[
+        bool | None, option("--one-hot/--no-one-hot", say="Turn columns of categories into 0/1 columns.")
+    ] = None,
+    hidden: Annotated[
+        str | None, option("--hidden", say="Units of the hidden layers: 35, or 20,20; none: linear.", metavar="UNITS")
+    ] = None,
+    activation: Annotated[
+        str | None, option("--activation", say="tanh, relu, sigmoid, silu, gelu or softplus.", metavar="NAME")
+    ] = None,
+    bias: Annotated[bool | None, option("--bias/--no-bias", say="Whether layers have biases.")] = None,
+    prior: Annotated[
+        str | None, option("--prior", say="normal, fan-in-normal, laplace or student-t.", metavar="NAME")
+    ] = None,
+    prior_scale: Annotated[float | None, option("--prior-scale", say="Scale of the prior.", metavar="NUMBER")] = None,
+    likelihood: Annotated[
+        str | None,
+        option("--likelihood", say="categorical, bernoulli, gaussian or heteroscedastic-gaussian.", metavar="NAME"),
+    ] = None,
+    noise: Annotated[
+        float | None,
+        option("--noise", say="Known noise: a standard deviation in the unit of the target.", metavar="SD"),
+    ] = None,
+    kernel: Annotated[
+        str | None, option("--kernel", say="nuts or hmc; its settings: [kernel] of a file.", metavar="NAME")
+    ] = None,
+    chains: Annotated[int | None, option("--chains", say="Independent chains; 4 unless set.", metavar="COUNT")] = None,
+    warmup: Annotated[
+        int | None, option("--warmup", say="Transitions of each that tune the sampler.", metavar="COUNT")
+    ] = None,
+    draws: Annotated[int | None, option("--draws", say="Draws of each that are kept.", metavar="COUNT")] = None,
+    thin: Annotated[
+        int | None, option("--thin", say="Transitions for each kept draw; 1 unless set.", metavar="COUNT")
+    ] = None,
+    seed: Annotated[
+        int | None, option("--seed", say="Of the split and of the chains; 0 unless set.", metavar="NUMBER")
+    ] = None,
+    devices: Annotated[
+        int | None, option("--devices", say="Cores (or accelerators) to use; all unless set.", metavar="COUNT")
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        option("--time-limit", say="Stop after so many seconds and keep the draws.", metavar="SECONDS"),
+    ] = None,
+    settings: Annotated[
+        str | None, option("--settings", say="TOML file of settings; options override it.", metavar="FILE")
+    ] = None,
+    out: Annotated[
+        str | None, option("--out", say="Run directory to write; NAME-run unless set.", metavar="RUN")
+    ] = None,
+    overwrite: Overwrite = False,
+    strict: Strict = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say only what is off.")] = False,
+) -> None:
+    """Fit a Bayesian neural network to DATA and write a run directory with a report.
+
+    The settings of a run are saved in RUN/settings.toml, which `--settings` takes again.
+    """
+    began = time.perf_counter()
+    options = {
+        "data": {
+            "target": target or None,
+            "test_fraction": test_fraction,
+            "test_file": test_file,
+            "task": task,
+            "one_hot": one_hot,
+        },
+        "network": {"hidden": parse_hidden(hidden), "activation": activation, "bias": bias},
+        "prior": {"name": prior, "scale": prior_scale},
+        "likelihood": {"name": likelihood, "noise": noise},
+        "kernel": {"name": kernel},
+        "run": {
+            "num_chains": chains,
+            "num_warmup": warmup,
+            "num_draws": draws,
+            "thin": thin,
+            "seed": seed,
+            "devices": devices,
+            "time_limit": time_limit,
+        },
+    }
+    given = {name: {key: one for key, one in table.items() if one is not None} for name, table in options.items()}
+    with errors_in_one_line():
+        from ergonet.cli.settings import read_settings_file, resolve
+
+        resolved = resolve(source, read_settings_file(settings) if settings is not None else {}, given)
+        from ergonet.cli import fitting
+
+        code = fitting.run(resolved, out=out, overwrite=overwrite, strict=strict, quiet=quiet, began=began)
+    raise typer.Exit(code)
+
+
+@app.command(short_help="Predict new rows.")
+def predict(
+    run: Run,
+    new: Annotated[
+        str, typer.Argument(metavar="NEW", help="Table with the input columns of the fit.", show_default=False)
+    ],
+    *,
+    out: Annotated[str, option("--out", say="CSV or Parquet file to write.", metavar="FILE")],
+    overwrite: Overwrite = False,
+) -> None:
+    """Predict new rows: mean, sd, 5 % and 95 % quantiles, or label and class probabilities, a row each."""
+    with errors_in_one_line():
+        from ergonet.cli import predicting
+
+        count = predicting.run(RunDirectory(Path(run)), new, out, overwrite=overwrite)
+        sys.stdout.write(f"Predicted {count} rows: {out}\n")
+
+
+@app.command(short_help="Write the report again.")
+def report(run: Run) -> None:
+    """Write RUN/report.html again from what is in the run directory."""
+    with errors_in_one_line():
+        from ergonet.report import RunRecord, write_report
+
+        directory = RunDirectory(Path(run))
+        sys.stdout.write(f"Report: {write_report(RunRecord.load(directory.path), directory.report)}\n")
+
+
+@app.command(short_help="Print scores and diagnostics of a run.")
+def diagnose(run: Run, *, strict: Strict = False) -> None:
+    """Print the scores and diagnostics of a run, and what to change where something is off."""
+    with errors_in_one_line():
+        from ergonet.cli import summary
+        from ergonet.diagnostics import advice
+
+        directory = RunDirectory(Path(run))
+        metrics = directory.read_metrics()
+        summary.show(metrics, report=directory.report if directory.report.exists() else None)
+        code = 3 if strict and advice.failed(metrics) else 0
+    raise typer.Exit(code)
+
+
+@app.command(short_help="List the built-in data sets.")
+def datasets() -> None:
+    """List the built-in data sets and the settings that they are fitted with unless others are given."""
+    from ergonet.cli.defaults import in_words
+    from ergonet.datasets.registry import names
+
+    described = names()
+    width = max(map(len, described))
+    for name, description in described.items():
+        sys.stdout.write(f"{name:<{width}}  {description}\n{'':<{width}}  {in_words(name)}\n")
+    sys.stdout.write("\nTables of your own: ergonet fit table.csv --target COLUMN\n")
+
+
+def parse_hidden(text: str | None) -> list[int] | None:
+    """Units of hidden layers from `35`, `20,20` or `none`; leaves the refusal of anything else to usage errors."""
+    if text is None:
+        return None
+    if text.strip().lower() in ("none", ""):
+        return []
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text!r} is no list of whole numbers, such as 35 or 20,20.", param_hint="'--hidden'"
+        ) from error
+
+
+@contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """What a person did wrong, what the system refused, and Ctrl-C: one line on standard error and an exit code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            yield
+        except (ErgonetError, OSError, MemoryError) as error:
+            sys.stderr.write(f"Error: {_one_line(error)}\n")
+            raise typer.Exit(BAD_INPUT) from error
+        except KeyboardInterrupt as error:
+            sys.stderr.write("Interrupted before there was anything to keep.\n")
+            raise typer.Exit(INTERRUPTED) from error
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if isinstance(error, SettingError | ErgonetError) else f"{type(error).__name__}: {text}"
+
+
+def _show_warning(message: Any, category: Any, *_where: Any) -> None:
+    if issubclass(category, UserWarning):
+        sys.stderr.write(f"Warning: {' '.join(str(message).split())}\n")

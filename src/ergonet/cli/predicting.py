@@ -1,0 +1,127 @@
+"""`ergonet predict`: new rows through a finished run; no training data are needed."""
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ergonet._errors import DataError, RunDirectoryError
+from ergonet.cli.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from ergonet.datasets.preprocessing import Preprocessing
+
+LEVELS = (0.05, 0.95)
+_WRITTEN = (".csv", ".parquet")
+
+
+def run(directory: RunDirectory, new: str, out: str, *, overwrite: bool) -> int:
+    """Predict and write.
+
+    Args:
+        directory: of a fit.
+        new: a table with the input columns of the training table.
+        out: a CSV or Parquet file.
+        overwrite: replace a file that is there.
+
+    Returns:
+        The number of rows predicted.
+
+    Raises:
+        ErgonetError: the run, the table or the path cannot be used.
+    """
+    path = Path(out)
+    _check_out(path, overwrite=overwrite)
+    finished = directory.check_version()
+    settings, preprocessing = directory.read_settings()
+
+    from ergonet.cli import build
+    from ergonet.datasets.readers import read_table
+    from ergonet.inference.samples import load
+    from ergonet.prediction.predictive import predict
+
+    x = preprocessing.transform(_by_position(read_table(new), new, preprocessing), argument=f"the file {new}")
+    model = build.model_of(settings, preprocessing)
+    samples = load(directory.draws)
+    if samples.positions.shape[2] != model.dim:
+        raise RunDirectoryError(
+            f"The draws in {str(directory.draws)!r} have {samples.positions.shape[2]} unknowns, the settings make "
+            f"{model.dim}: a file of the run was changed. Fit again."
+        )
+    if not finished:
+        sys.stderr.write(f"Warning: this run was not finished; {samples.num_draws} draws of each chain are used.\n")
+    prediction = predict(samples, x, model=model, levels=LEVELS)
+    if preprocessing.task == "classification":
+        table = _classes(prediction.mean, preprocessing)
+    else:
+        table = _numbers(prediction, preprocessing)
+    _write(table, path)
+    return len(table)
+
+
+def _check_out(path: Path, *, overwrite: bool) -> None:
+    if path.suffix.lower() not in _WRITTEN:
+        raise DataError(f"`--out`: {str(path)!r} must end in {' or '.join(_WRITTEN)}, which says what to write.")
+    if path.exists() and not overwrite:
+        raise RunDirectoryError(f"`--out`: {str(path)!r} exists already. Choose another name, or add `--overwrite`.")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise RunDirectoryError(f"`--out`: {str(path)!r} cannot be written: there is no folder {str(path.parent)!r}.")
+
+
+def _by_position(table: "pd.DataFrame", new: str, preprocessing: "Preprocessing") -> Any:
+    """The inputs of an NPZ matrix `x` have no names: they are taken in the order of training, as many as there were."""
+    names = [str(name) for name in table.columns]
+    inputs = [name for name in names if re.fullmatch(r"x\d+", name)]
+    expected = preprocessing.feature_names
+    named = set(expected) & set(names)
+    if Path(new).suffix.lower() == ".npz" and inputs and not named and len(inputs) == len(expected):
+        return table[inputs].to_numpy()
+    return table
+
+
+def _classes(probabilities: "np.ndarray", preprocessing: "Preprocessing") -> "pd.DataFrame":
+    import pandas as pd
+
+    labels = preprocessing.labels(probabilities.argmax(axis=1))
+    columns = {"predicted": labels}
+    for index, label in enumerate(preprocessing.classes):
+        columns[f"probability_{label}"] = probabilities[:, index]
+    return pd.DataFrame(columns)
+
+
+def _numbers(prediction: Any, preprocessing: "Preprocessing") -> "pd.DataFrame":
+    import pandas as pd
+
+    from ergonet.cli.evaluation import in_units
+
+    found = in_units(prediction, preprocessing)
+    columns: dict[str, Any] = {}
+    for target, name in enumerate(preprocessing.target_names):
+        before = f"{name}_" if len(preprocessing.target_names) > 1 else ""
+        columns[f"{before}mean"] = found["mean"][:, target]
+        columns[f"{before}sd"] = found["sd"][:, target]
+        for level, quantile in zip(_level_names(LEVELS), found["quantiles"], strict=True):
+            columns[f"{before}{level}"] = quantile[:, target]
+    return pd.DataFrame(columns)
+
+
+def _level_names(levels: Sequence[float]) -> list[str]:
+    return [f"q{round(100 * level):02d}" for level in levels]
+
+
+def _write(table: "pd.DataFrame", path: Path) -> None:
+    """Replace the file in one step, once it is complete."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        if path.suffix.lower() == ".csv":
+            table.to_csv(unfinished, index=False)
+        else:
+            table.to_parquet(unfinished, index=False)
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise

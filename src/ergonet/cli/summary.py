@@ -1,0 +1,128 @@
+"""What a person reads at the end of a fit: a short table, and a sentence for each thing that is off."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ergonet.diagnostics import advice
+from ergonet.report import wording
+
+Row = tuple[str, str, str]
+
+
+def rows(metrics: Mapping[str, Any]) -> list[Row]:
+    """The table: name, value, and what the value should be or means.
+
+    Args:
+        metrics: the content of ``metrics.json``.
+    """
+    return [*_scores(metrics), *_trust(metrics), *_cost(metrics)]
+
+
+def show(metrics: Mapping[str, Any], *, report: Path | None) -> None:
+    """Print the table, the advice and where the report is: with Rich in a terminal, plain otherwise."""
+    table = rows(metrics)
+    if sys.stdout.isatty():
+        _show_rich(table)
+    else:
+        _show_plain(table)
+    write("")
+    for sentence in sentences(metrics):
+        write(sentence)
+    if report is not None:
+        write(f"Report: {report}")
+
+
+def sentences(metrics: Mapping[str, Any]) -> list[str]:
+    """What is off, a line each; or that nothing is."""
+    off = [f"! {sentence}" for sentence in advice.advise(metrics)]
+    stopped = metrics.get("stopped_by")
+    early = [f"! Stopped by {stopped}: {metrics.get('num_draws')} draws of each chain were kept."] if stopped else []
+    return [*early, *off] if off else [*early, "Every check of the draws passed."]
+
+
+def write(line: str) -> None:
+    """One line on standard output."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _scores(metrics: Mapping[str, Any]) -> list[Row]:
+    test, held = _table(metrics, "test"), metrics.get("num_test")
+    if not test:
+        return [("Test scores", "none", "no rows were held out (--test-fraction, --test-file)")]
+    entries = (
+        ("error", "Test error", True, "of {held} test rows get a wrong class"),
+        ("rmse", "Test RMSE", False, "typical error on {held} test rows, in the unit of the target"),
+        ("nll", "Test NLL", False, "surprise at the truth, nats per row; lower is better"),
+        ("calibration", "Calibration error", True, "stated against actual frequency, on average"),
+        ("coverage_90", "90 % intervals", True, "of the test rows lie inside"),
+    )
+    found = []
+    for key, name, percent, meaning in entries:
+        if key in test:
+            value, error = wording.with_error(
+                wording.real(test, key), wording.real(test, f"{key}_standard_error"), percent=percent
+            )
+            found.append((name, f"{value} {error}".strip(), meaning.format(held=held)))
+    return found
+
+
+def _trust(metrics: Mapping[str, Any]) -> list[Row]:
+    found = _table(metrics, "diagnostics")
+    needed = advice.FEWEST_EFFECTIVE_DRAWS_PER_CHAIN * int(metrics.get("num_chains") or 1)
+    median = wording.number(wording.real(found, "median_ess_bulk_function"))
+    return [
+        ("R-hat of predictions", _fixed(found, "max_rhat_function", 3), f"worst; at most {advice.LARGEST_RHAT}"),
+        (
+            "ESS of predictions",
+            _fixed(found, "min_ess_bulk_function", 0),
+            f"worst (median {median}); at least {needed}",
+        ),
+        ("Divergences", _fixed(found, "divergences", 0), "none wanted"),
+        ("E-BFMI", _fixed(found, "min_ebfmi", 2), f"worst chain; at least {advice.SMALLEST_E_BFMI}"),
+    ]
+
+
+def _cost(metrics: Mapping[str, Any]) -> list[Row]:
+    seconds, gradients = _table(metrics, "seconds"), _table(metrics, "gradients")
+    stages = (("setup", "Set-up"), ("compile", "Compilation"), ("warmup", "Warm-up"), ("sampling", "Sampling"))
+    found = []
+    for key, name in stages:
+        count = wording.real(gradients, key)
+        work = f"{wording.grouped(count)} gradients" if count is not None else ""
+        found.append((name, wording.duration(wording.real(seconds, key)), work))
+    return [
+        *found,
+        ("In all", wording.duration(wording.real(seconds, "total")), "predictions of the test rows included"),
+    ]
+
+
+def _table(metrics: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = metrics.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _fixed(table: Mapping[str, Any], name: str, decimals: int) -> str:
+    value = wording.real(table, name)
+    return "not known" if value is None else f"{value:.{decimals}f}"
+
+
+def _show_plain(table: list[Row]) -> None:
+    names, values = (max(len(row[column]) for row in table) for column in (0, 1))
+    for name, value, remark in table:
+        write(f"{name:<{names}}  {value:>{values}}  {remark}".rstrip())
+
+
+def _show_rich(table: list[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(box=None, show_header=False, pad_edge=False)
+    shown.add_column(style="bold")
+    shown.add_column(justify="right")
+    shown.add_column(style="dim")
+    for row in table:
+        shown.add_row(*row)
+    Console().print(shown, markup=False, highlight=False)

@@ -1,0 +1,48 @@
+"""Small targets and settings that several tests of the sampling core share."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+import ergonet
+from ergonet import Target
+from ergonet.inference.devices import Placement
+
+SCALES = np.array([0.5, 1.0, 2.0, 1.5, 0.8], np.float32)
+
+
+class Gaussian(eqx.Module):
+    """Independent normals; data are leaves, so that other scales compile nothing."""
+
+    mean: Any
+    scale: Any
+
+    def __call__(self, q):
+        return -0.5 * jnp.sum(((q - self.mean) / self.scale) ** 2)
+
+
+def gaussian_target(scale=SCALES, mean=0.0):
+    scale = jnp.asarray(scale, jnp.float32)
+    return Target.from_logdensity(Gaussian(jnp.full_like(scale, mean), scale), jnp.zeros_like(scale))
+
+
+def draw(kernel=None, **settings):
+    """A short silent run on the Gaussian; the same programs serve all of them."""
+    chosen = {"target": gaussian_target(), "num_chains": 2, "num_warmup": 40, "num_draws": 30, "seed": 5}
+    chosen |= {"progress": False} | settings
+    target = chosen.pop("target")
+    return ergonet.sample(target, kernel or ergonet.NUTS(max_doublings=5), **chosen)
+
+
+def place_in_one_batch(monkeypatch):
+    """Make runs take the path of accelerators, where the chains of a device share one program."""
+    import jax
+
+    from ergonet.inference import run
+
+    def place(devices, num_chains):
+        return Placement(num_workers=1, groups=(tuple(range(num_chains)),), devices=(jax.devices()[0],))
+
+    monkeypatch.setattr(run, "place", place)
