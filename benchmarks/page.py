@@ -45,7 +45,7 @@ SAMPLERS = """
 4 chains x ({num_warmup} + {num_draws}), target acceptance 0.8, diagonal metric, float32, the same starts drawn from the
 prior, {rounds} rounds with seeds 0 to {last}. *Effective draws*: smallest bulk effective sample size of 10 log
 probabilities at 20 test rows. *Run*: warm-up and sampling, without *compile* (what JAX reports for tracing and
-compiling). *Memory*: largest resident set of the process. The peers and the fifth row have the rows-first density.
+compiling). *Memory*: largest resident set of the process. Peers have the rows-first density.
 """
 
 STARTUP = """

@@ -45,13 +45,14 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
     check_free(path, overwrite=overwrite)
     keep_compiled_programs()
 
-    from ergonet.cli import build, evaluation, summary
-    from ergonet.diagnostics import advice
-    from ergonet.report import RunRecord, write_report
+    from ergonet.cli import build
 
     build.check(settings)
     dataset = load_data(settings.data, seed=settings.run.seed)
     settings = build.complete(settings, dataset.preprocessing)
+
+    from ergonet.cli import evaluation
+
     model, kernel = build.model_of(settings, dataset.preprocessing), build.kernel_of(settings)
     plan = evaluation.plan_predictions(
         settings,
@@ -62,23 +63,37 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
     reference = dataset.x_test if len(dataset.x_test) else None
     target = model.condition(dataset.x_train, dataset.y_train, reference=reference)
     if not quiet:
-        summary.write(_header(settings, dataset, target.dim))
-        summary.write(plan)
+        sys.stdout.write(f"{_header(settings, dataset, target.dim)}\n{plan}\n")
+        sys.stdout.flush()
     with new_run_directory(path) as directory:
         directory.write_settings(settings, dataset.preprocessing)
         before = time.perf_counter() - began
         samples = _sample(target, kernel, settings, directory=directory, quiet=quiet)
         with _patience():
-            seconds = dict(samples.seconds)
             evaluated = time.perf_counter()
             found = evaluation.evaluate(samples, dataset, model)
-            seconds["setup"] = before + seconds.get("setup", 0.0)
-            seconds["prediction"] = time.perf_counter() - evaluated
-            seconds["total"] = time.perf_counter() - began
+            now = time.perf_counter()
+            seconds = dict(samples.seconds) | {"prediction": now - evaluated, "total": now - began}
+            seconds["setup"] = before + samples.seconds.get("setup", 0.0)
             metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds=seconds)
-            directory.write_results(metrics, found.arrays, samples)
-            write_report(RunRecord.load(path), directory.report)
-            directory.write_manifest()
+            _finish(directory, metrics, found.arrays, samples)
+    return _conclude(directory, metrics, strict=strict, quiet=quiet)
+
+
+def _finish(directory: RunDirectory, metrics: Any, arrays: Any, samples: "Samples") -> None:
+    """Write the results, the report, and last the manifest."""
+    from ergonet.report import RunRecord, write_report
+
+    directory.write_results(metrics, arrays, samples)
+    write_report(RunRecord.load(directory.path), directory.report)
+    directory.write_manifest()
+
+
+def _conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool) -> int:
+    """Say what there is to say; the exit code."""
+    from ergonet.cli import summary
+    from ergonet.diagnostics import advice
+
     if quiet:
         for sentence in advice.advise(metrics):
             sys.stderr.write(f"{sentence}\n")

@@ -4,6 +4,7 @@ Exit codes: 0 fine, 1 bad input, 2 usage, 3 fitted but the diagnostics failed un
 nothing to keep. Everything heavy is imported inside a command, after its arguments have been parsed.
 """
 
+import io
 import sys
 import time
 import warnings
@@ -43,6 +44,9 @@ def option(*names: str, say: str, metavar: str | None = None) -> Any:
 
 def main() -> None:
     """Entry point of the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without some sign is no reason to fail
     app()
 
 

@@ -43,8 +43,8 @@ def sentences(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def write(line: str) -> None:
-    """One line on standard output."""
-    sys.stdout.write(f"{line}\n")
+    """One line on standard output, with plain spaces only."""
+    sys.stdout.write(f"{line}\n".replace("\N{NARROW NO-BREAK SPACE}", " "))
     sys.stdout.flush()
 
 
@@ -95,7 +95,7 @@ def _cost(metrics: Mapping[str, Any]) -> list[Row]:
         found.append((name, wording.duration(wording.real(seconds, key)), work))
     return [
         *found,
-        ("In all", wording.duration(wording.real(seconds, "total")), "predictions of the test rows included"),
+        ("In all", wording.duration(wording.real(seconds, "total")), "test predictions and diagnostics included"),
     ]
 
 

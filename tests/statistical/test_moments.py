@@ -1,0 +1,93 @@
+"""Moments of known densities within 4 standard errors, at an acceptance where a wrong sampler would show."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ergonet
+from ergonet import HMC, NUTS
+from ergonet.adaptation.warmup import Stage, Warmup, stan_windows
+from ergonet.samplers import hmc
+from ergonet.samplers.hmc import refresh
+from tests.sampling import place_in_one_batch
+from tests.statistical.densities import PROBLEMS, z_scores
+
+pytestmark = pytest.mark.statistical
+
+KERNELS = {
+    "nuts": lambda: NUTS(target_acceptance=0.7),
+    "nuts, dense": lambda: NUTS(target_acceptance=0.7, metric="dense"),
+    "hmc, tuned length": lambda: HMC(target_acceptance=0.7),
+    "hmc, fixed length": lambda: HMC(target_acceptance=0.7, num_steps=12, metric="dense", step_jitter=0.1),
+    "hmc, two-stage": lambda: HMC(target_acceptance=0.7, num_steps=6, metric="dense", integrator="two-stage"),
+}
+
+
+def run(problem, kernel, *, num_draws=2500):
+    """Stan's windows with a last stage of 500: fifty are too few for the acceptance that was asked for."""
+    usual = stan_windows(kernel.warmup(), 1000)
+    last = Stage(name="step size", num_transitions=500, tune_step_size=kernel.warmup().tune_step_size)
+    recipe = Warmup(stages=(*usual.stages, last), target_acceptance=usual.target_acceptance)
+    settings = {"num_chains": 4, "warmup": recipe, "num_draws": num_draws, "seed": 1, "progress": False}
+    return ergonet.sample(problem.target, kernel, **settings)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_twenty_moments(name, kernel):
+    problem = PROBLEMS[name]()
+    samples = run(problem, KERNELS[kernel]())
+    assert 0.55 < samples.stats["acceptance_rate"].mean() < 0.85
+    assert samples.stats["diverging"].sum() == 0
+    scores = z_scores(samples.positions, problem.mean, problem.square)
+    assert np.max(np.abs(scores)) < 4, scores
+
+
+@pytest.mark.parametrize("kernel", ["nuts", "hmc, tuned length"])
+def test_twenty_moments_of_a_batch_of_chains(monkeypatch, kernel):
+    place_in_one_batch(monkeypatch)
+    problem = PROBLEMS["bananas"]()
+    samples = run(problem, KERNELS[kernel]())
+    scores = z_scores(samples.positions, problem.mean, problem.square)
+    assert np.max(np.abs(scores)) < 4, scores
+
+
+class NoAcceptStep(HMC):
+    def accept_probability(self, trajectory):
+        return jnp.ones_like(trajectory.energy)
+
+
+@pytest.fixture(scope="module")
+def tuned():
+    """The step size of the right sampler at acceptance 0.7."""
+    problem = PROBLEMS["badly scaled"]()
+    samples = run(problem, HMC(target_acceptance=0.7, num_steps=8, metric="identity"), num_draws=500)
+    return problem, float(samples.tuning["step_size"].mean())
+
+
+def test_the_right_sampler_at_that_step_size_passes(tuned):
+    problem, step_size = tuned
+    kernel = HMC(num_steps=8, step_size=step_size, metric="identity")
+    samples = run(problem, kernel)
+    assert 0.5 < samples.stats["acceptance_rate"].mean() < 0.9
+    assert np.max(np.abs(z_scores(samples.positions, problem.mean, problem.square))) < 4
+
+
+def test_a_sampler_without_its_accept_step_is_caught(tuned):
+    problem, step_size = tuned
+    kernel = NoAcceptStep(num_steps=8, step_size=step_size, metric="identity")
+    samples = run(problem, kernel)
+    assert np.max(np.abs(z_scores(samples.positions, problem.mean, problem.square))) > 4
+
+
+def test_a_momentum_that_is_too_small_is_caught(tuned, monkeypatch):
+    problem, step_size = tuned
+
+    def shrunk(key, state):
+        phase = refresh(key, state)
+        return type(phase)(phase.position, 0.9 * phase.momentum, phase.potential, phase.gradient)
+
+    monkeypatch.setattr(hmc, "refresh", shrunk)
+    kernel = HMC(num_steps=8, step_size=step_size, metric="identity", target_acceptance=0.71)
+    samples = run(problem, kernel)
+    assert np.max(np.abs(z_scores(samples.positions, problem.mean, problem.square))) > 4

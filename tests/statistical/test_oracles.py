@@ -1,0 +1,60 @@
+"""A logistic regression against NumPyro and BlackJAX on the same density."""
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpyro.infer import MCMC
+from numpyro.infer import NUTS as NumPyroNUTS
+
+import ergonet
+from ergonet import HMC, NUTS, Target
+from tests.statistical.densities import logistic, z_between
+
+pytestmark = pytest.mark.statistical
+
+KERNELS = {"nuts": lambda: NUTS(target_acceptance=0.7), "hmc": lambda: HMC(target_acceptance=0.7)}
+DRAWS, CHAINS = 3000, 4
+
+
+@pytest.fixture(scope="module")
+def numpyro_draws():
+    density = logistic()
+    kernel = NumPyroNUTS(potential_fn=lambda w: -density(w))
+    mcmc = MCMC(
+        kernel, num_warmup=500, num_samples=DRAWS, num_chains=CHAINS, chain_method="vectorized", progress_bar=False
+    )
+    mcmc.run(jax.random.key(3), init_params=jnp.zeros((CHAINS, 10)))
+    return np.asarray(mcmc.get_samples(group_by_chain=True))
+
+
+@pytest.fixture(scope="module")
+def blackjax_draws():
+    density = logistic()
+
+    @jax.jit
+    def chain(key):
+        key_warm, key_run = jax.random.split(key)
+        warmup = blackjax.window_adaptation(blackjax.nuts, density)
+        (state, parameters), _ = warmup.run(key_warm, jnp.zeros(10), num_steps=500)
+        step = blackjax.nuts(density, **parameters).step
+
+        def one(state, key):
+            state, _ = step(key, state)
+            return state, state.position
+
+        return jax.lax.scan(one, state, jax.random.split(key_run, DRAWS))[1]
+
+    return np.asarray(jax.lax.map(chain, jax.random.split(jax.random.key(4), CHAINS)))
+
+
+@pytest.mark.parametrize("oracle", ["numpyro_draws", "blackjax_draws"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_logistic_regression_agrees(request, kernel, oracle):
+    target = Target.from_logdensity(logistic(), jnp.zeros(10))
+    samples = ergonet.sample(
+        target, KERNELS[kernel](), num_chains=CHAINS, num_warmup=500, num_draws=DRAWS, seed=5, progress=False
+    )
+    scores = z_between(samples.positions, request.getfixturevalue(oracle))
+    assert np.max(np.abs(scores)) < 4, scores
