@@ -6,6 +6,7 @@ step size again; it is scaled down for short warm-ups (Stan reference manual, se
 Kernels that tune a length get a stage for it before the last.
 """
 
+from numbers import Integral
 from typing import Any
 
 import equinox as eqx
@@ -74,7 +75,7 @@ def step_size_only(needs: WarmupNeeds, num_warmup: int) -> Warmup:
 
 def check_num_warmup(num_warmup: Any) -> None:
     """`num_warmup` must be an integer of at least 0."""
-    if isinstance(num_warmup, bool) or not isinstance(num_warmup, int) or num_warmup < 0:
+    if isinstance(num_warmup, bool) or not isinstance(num_warmup, Integral) or num_warmup < 0:
         raise SettingError(f"`num_warmup` must be an integer of at least 0, got {num_warmup!r}.")
 
 

@@ -63,7 +63,7 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
     reference = dataset.x_test if len(dataset.x_test) else None
     target = model.condition(dataset.x_train, dataset.y_train, reference=reference)
     if not quiet:
-        sys.stdout.write(f"{_header(settings, dataset, target.dim)}\n{plan}\n")
+        sys.stdout.write(f"{_header(settings, dataset, model)}\n{plan}\n")
         sys.stdout.flush()
     with new_run_directory(path) as directory:
         directory.write_settings(settings, dataset.preprocessing)
@@ -161,13 +161,13 @@ def _name(data: DataSettings) -> str:
     return data.source if data.source in registry.names() else Path(data.source).stem
 
 
-def _header(settings: Settings, dataset: "Dataset", dim: int) -> str:
-    run, shape = settings.run, settings.network
-    units = "-".join(str(size) for size in (dataset.x_train.shape[1], *shape.hidden))
+def _header(settings: Settings, dataset: "Dataset", model: Any) -> str:
+    run = settings.run
+    units = "-".join(map(str, model.network.sizes))
     held = f"{len(dataset.x_test)} held out" if len(dataset.x_test) else "none held out"
     return (
         f"{dataset.name}: {dataset.task}, {len(dataset.x_train)} rows to learn from, {held}. "
-        f"Network {units}, {shape.activation}, {dim} unknowns. "
+        f"Network {units}, {settings.network.activation}, {model.dim} unknowns. "
         f"{str(settings.kernel['name']).upper()}, {run.num_chains} chains x ({run.num_warmup} warm-up + "
         f"{run.num_draws} draws)."
     )
@@ -216,6 +216,8 @@ def _patience() -> Iterator[None]:
     signal.signal(signal.SIGINT, wait)
     try:
         yield
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt("Interrupted: the draws are kept, but without scores and report.") from error
     finally:
         signal.signal(signal.SIGINT, before)
 

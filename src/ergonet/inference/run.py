@@ -145,6 +145,7 @@ class _Run:
         self._time_limit = time_limit
         self._jobs: list[Job] = []
         self._warmup_store = MemoryStore()
+        self._kept: dict[Job, int] = {}  # draws that are in the store; a job may be a chunk ahead
         self._gradients: dict[Job, int] = {}
         self._divergences: dict[Job, int] = {}
         self._seconds: dict[str, float] = {}
@@ -164,7 +165,7 @@ class _Run:
                 is_batched=batched,
             )
             self._jobs.append(job)
-            self._gradients[job], self._divergences[job] = 0, 0
+            self._kept[job], self._gradients[job], self._divergences[job] = 0, 0, 0
         setup_done = time.perf_counter()
         first = self._jobs[0]
         first.start(*_of(first, keys, positions))
@@ -199,8 +200,9 @@ class _Run:
                     self._submit(pool, waiting, pending)
                     finished, _ = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
                     for future in finished:
-                        job = pending.pop(future)
+                        job = pending[future]
                         self._keep(job, future.result())
+                        del pending[future]  # only now: a Ctrl-C while a block is kept must not lose it
                         if not job.is_finished and not self._stopped:
                             waiting.append(job)
                     self._look_at_clock(waiting)
@@ -240,6 +242,7 @@ class _Run:
             store.write(chain, block.start, {name: values[lane] for name, values in block.fields.items()})
         self._gradients[job] += int(block.fields["gradients"].sum())
         if not block.is_warmup:
+            self._kept[job] = block.start + block.count
             self._divergences[job] += int(block.fields["diverging"].sum())
         self._reporter.tick(
             Tick(
@@ -255,7 +258,7 @@ class _Run:
         )
 
     def _drawn(self) -> int:
-        return min(job.drawn for job in self._jobs)
+        return min(self._kept.values())
 
     def _divide_seconds(self, elapsed: float) -> None:
         """Wall-clock of the loop, shared out by the time that workers spent in each phase."""
@@ -288,6 +291,8 @@ class _Run:
         )
         if isinstance(self._store, ZarrStore):
             result.finish_store(self._store)
+        else:
+            self._store.finish(result.about)
         return result
 
     def _tuning(self) -> dict[str, np.ndarray]:
@@ -373,5 +378,6 @@ def _check(target: Any, kernel: Any, *, seed: Any, time_limit: Any, **counts: An
             raise SettingError(f"`{name}` must be an integer of at least 1, got {value!r}.")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
         raise SettingError(f"`seed` must be an integer of 0 to 2^63 - 1, got {seed!r}.")
-    if time_limit is not None and not time_limit > 0:
+    number = isinstance(time_limit, int | float) and not isinstance(time_limit, bool)
+    if time_limit is not None and not (number and time_limit > 0):
         raise SettingError(f"`time_limit` must be above 0 seconds, got {time_limit!r}.")

@@ -219,7 +219,8 @@ class Samples:
             RunDirectoryError: the folder exists and `overwrite` is not set.
         """
         store = ZarrStore(path, overwrite=overwrite)
-        arrays: dict[str, Any] = {POSITIONS: self.positions, **self.stats}
+        positions = self.positions[...] if overwrite else self.positions  # they may lie in the folder that goes
+        arrays: dict[str, Any] = {POSITIONS: positions, **self.stats}
         fields = {name: (tuple(a.shape[2:]), np.dtype(a.dtype)) for name, a in arrays.items()}
         store.allocate(self.num_chains, self.num_draws, fields)
         for chain in range(self.num_chains):

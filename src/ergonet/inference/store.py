@@ -143,10 +143,15 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Replace a JSON file in one step, after its bytes are on disk."""
     temporary = path.with_suffix(".tmp")
     with temporary.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
+        json.dump(content, file, indent=1, default=_plain)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def _plain(number: Any) -> Any:
+    """A NumPy number as Python's."""
+    return number.item()
 
 
 def read_store(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Checks of kernel settings, worded once."""
 
+from numbers import Integral
 from typing import Any
 
 from ergonet._errors import SettingError, suggest
@@ -14,7 +15,7 @@ def require_at_least(owner: str, name: str, value: Any, least: float) -> None:
 
 def require_integer(owner: str, name: str, value: Any, least: int) -> None:
     """`value` must be an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise SettingError(f"`{owner}({name}=...)` must be an integer of at least {least}, got {value!r}.")
 
 

@@ -1,0 +1,6 @@
+"""scikit-learn shaped faces: `BayesianClassifier` and `BayesianRegressor`."""
+
+from ergonet.estimators.classifier import BayesianClassifier
+from ergonet.estimators.regressor import BayesianRegressor
+
+__all__ = ["BayesianClassifier", "BayesianRegressor"]

@@ -1,0 +1,62 @@
+"""From constructor arguments, which are names or objects, to the parts of a run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ergonet._errors import SettingError
+from ergonet.models import registry
+from ergonet.models.activation import activation
+from ergonet.models.likelihood import AbstractLikelihood
+from ergonet.models.network import MLP
+from ergonet.models.prior import AbstractPrior, FanInNormal, Normal
+from ergonet.samplers.base import AbstractKernel
+from ergonet.samplers.nuts import NUTS
+from ergonet.samplers.registry import kernel as kernel_by_name
+
+Prior = AbstractPrior | Mapping[str, AbstractPrior]
+
+
+def hidden_sizes(hidden: Any) -> tuple[int, ...]:
+    """Units of the hidden layers; an integer is one layer."""
+    sizes = (hidden,) if isinstance(hidden, int) and not isinstance(hidden, bool) else hidden
+    if isinstance(sizes, str) or not isinstance(sizes, Sequence):
+        raise SettingError(f"`hidden` must be a sequence of layer sizes such as (50,), got {hidden!r}.")
+    for size in sizes:
+        if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
+            raise SettingError(f"`hidden` must hold integers of at least 1, got {size!r} in {hidden!r}.")
+    return tuple(int(size) for size in sizes)
+
+
+def network(num_inputs: int, hidden: Any, num_outputs: int, *, activation_name: str, bias: bool) -> MLP:
+    """The network of an estimator."""
+    activation(activation_name)
+    return MLP((num_inputs, *hidden_sizes(hidden), num_outputs), activation=activation_name, bias=bias)
+
+
+def prior(choice: Any, *, bias: bool) -> Prior:
+    """None: N(0, 1 / fan_in) weights and N(0, 1) biases; a name; a prior; or a mapping of leaf patterns."""
+    if choice is None:
+        weights = {"*.weight": FanInNormal(1.0)}
+        return {**weights, "*.bias": Normal(1.0)} if bias else weights
+    return registry.prior(choice) if isinstance(choice, str) else choice
+
+
+def likelihood(choice: Any, *, task: str, num_classes: int = 0) -> AbstractLikelihood:
+    """None: what suits the task; a name; or a likelihood of that task."""
+    chosen = registry.default_likelihood(task, num_classes) if choice is None else choice
+    chosen = registry.likelihood(chosen) if isinstance(chosen, str) else chosen
+    if not isinstance(chosen, AbstractLikelihood) or chosen.is_classification != (task == "classification"):
+        raise SettingError(f"`likelihood={choice!r}` is not for {task}. Use one of {registry.likelihood_names(task)}.")
+    return chosen
+
+
+def kernel(choice: Any) -> AbstractKernel:
+    """None: NUTS; a name; or a kernel."""
+    if choice is None:
+        return NUTS()
+    chosen = kernel_by_name(choice) if isinstance(choice, str) else choice
+    if not isinstance(chosen, AbstractKernel):
+        raise SettingError(
+            f"`kernel` must be a name such as 'nuts' or a kernel such as `ergonet.HMC()`, got {choice!r}."
+        )
+    return chosen

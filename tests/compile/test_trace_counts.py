@@ -1,0 +1,121 @@
+"""Each program compiles once for a whole run, and never again for the same shapes.
+
+Python calls of the log density are traces; JAX's own log tells which programs it compiled.
+"""
+
+import logging
+import re
+from collections import Counter
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ergonet
+from ergonet import HMC, MLP, NUTS, BayesianNetwork, Target, likelihoods, priors
+from tests.sampling import place_in_one_batch
+
+PROGRAMS = ("first_record", "advance_chain", "finish_stage")
+KERNELS = {
+    "nuts": lambda: NUTS(max_doublings=4),
+    "hmc": lambda: HMC(),
+    "hmc, nothing to tune": lambda: HMC(num_steps=3, step_size=0.2, metric="identity"),
+}
+
+
+class Counting(eqx.Module):
+    """A density that counts its Python calls."""
+
+    scale: jax.Array
+    calls: list = eqx.field(static=True)
+
+    def __call__(self, q):
+        self.calls.append(1)
+        return -0.5 * jnp.sum((q / self.scale) ** 2)
+
+
+class Ledger(list):
+    """A list that can be part of a compiled program's identity."""
+
+    def __hash__(self):
+        return id(self)
+
+    def __eq__(self, other):
+        return self is other
+
+
+def run(target, kernel, *, seed=1, num_chains=2, num_warmup=60, num_draws=50, thin=1):
+    return ergonet.sample(
+        target,
+        kernel,
+        num_chains=num_chains,
+        num_warmup=num_warmup,
+        num_draws=num_draws,
+        thin=thin,
+        seed=seed,
+        progress=False,
+    )
+
+
+@pytest.fixture
+def compiled(caplog):
+    """How often each program of a run has compiled since the last call."""
+
+    def count():
+        names = [
+            name
+            for record in caplog.records
+            for name in PROGRAMS
+            if re.match(rf"Compiling (jit\()?{name}\b", record.getMessage())
+        ]
+        caplog.clear()
+        return Counter(names)
+
+    jax.config.update("jax_log_compiles", True)  # noqa: FBT003 - for all threads, which a context manager is not
+    try:
+        with caplog.at_level(logging.WARNING, logger="jax"):
+            yield count
+    finally:
+        jax.config.update("jax_log_compiles", False)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_one_compilation_for_a_whole_run_and_none_for_the_next(compiled, kernel):
+    calls = Ledger()
+    target = Target.from_logdensity(Counting(jnp.arange(1.0, 8.0), calls), jnp.zeros(7))
+    run(target, KERNELS[kernel]())
+    assert compiled() == dict.fromkeys(PROGRAMS, 1)
+    traces = len(calls)
+    assert 0 < traces < 40
+
+    run(target, KERNELS[kernel](), seed=2, num_chains=3, num_draws=70, num_warmup=90, thin=2)
+    other_data = Target.from_logdensity(Counting(jnp.linspace(0.3, 0.9, 7), calls), jnp.ones(7))
+    run(other_data, KERNELS[kernel]())
+    assert compiled() == {}
+    assert len(calls) == traces
+
+
+def test_chains_of_a_batch_compile_once(compiled, monkeypatch):
+    place_in_one_batch(monkeypatch)
+    target = Target.from_logdensity(Counting(jnp.arange(1.0, 7.0), Ledger()), jnp.zeros(6))
+    run(target, KERNELS["nuts"]())
+    assert compiled() == dict.fromkeys(PROGRAMS, 1)
+    run(target, KERNELS["nuts"](), seed=3)
+    assert compiled() == {}
+
+
+def test_new_data_of_the_same_shape_compile_nothing_for_a_network(compiled):
+    model = BayesianNetwork(MLP((3, 4, 2)), priors.Normal(1.0), likelihoods.Categorical())
+    rng = np.random.default_rng(0)
+
+    def posterior():
+        return model.condition(rng.normal(size=(30, 3)), rng.integers(0, 2, size=30))
+
+    run(posterior(), NUTS(max_doublings=4))
+    assert compiled() == dict.fromkeys(PROGRAMS, 1)
+    run(posterior(), NUTS(max_doublings=4))
+    same = BayesianNetwork(MLP((3, 4, 2)), priors.Normal(1.0), likelihoods.Categorical())
+    run(same.condition(rng.normal(size=(30, 3)), rng.integers(0, 2, size=30)), NUTS(max_doublings=4))
+    assert compiled() == {}

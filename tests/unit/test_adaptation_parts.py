@@ -1,0 +1,201 @@
+"""What a warm-up learns, against plain recursions and known numbers."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ergonet
+from ergonet import HMC, NUTS, Target
+from ergonet._errors import SettingError
+from ergonet.adaptation import dual_averaging, length, welford
+from ergonet.adaptation.initial_step import find_first_step
+from ergonet.adaptation.warmup import Stage, Warmup, check_num_warmup, stan_windows, step_size_only
+from ergonet.samplers.base import WarmupNeeds
+from tests.sampling import gaussian_target
+
+
+def needs(**changes):
+    settings = {"target_acceptance": 0.8, "tune_step_size": True, "learn_metric": True, "tune_length": False}
+    return WarmupNeeds(**(settings | changes))
+
+
+def sizes(warmup, *, metric_only=False):
+    return [s.num_transitions for s in warmup.stages if s.learn_metric or not metric_only]
+
+
+def test_dual_averaging_is_the_plain_recursion():
+    acceptances = np.random.default_rng(0).random(60)
+    state = dual_averaging.restart(jnp.asarray(0.3))
+    mu, mean, log_average = math.log(10 * 0.3), 0.0, 0.0
+    for t, acceptance in enumerate(acceptances, start=1):
+        state, step_size = dual_averaging.update(state, jnp.asarray(acceptance, jnp.float32), 0.8)
+        mean += (0.8 - acceptance - mean) / (t + 10)
+        log_step = mu - math.sqrt(t) / 0.05 * mean
+        weight = t**-0.75
+        log_average = weight * log_step + (1 - weight) * log_average
+        np.testing.assert_allclose(step_size, math.exp(log_step), rtol=1e-4)
+        np.testing.assert_allclose(dual_averaging.averaged(state), math.exp(log_average), rtol=1e-4)
+
+
+def test_dual_averaging_finds_the_step_of_an_acceptance_curve():
+    state, step_size = dual_averaging.restart(jnp.asarray(1.0)), jnp.asarray(1.0)
+    for _ in range(400):
+        state, step_size = dual_averaging.update(state, jnp.exp(-step_size), 0.8)
+    np.testing.assert_allclose(dual_averaging.averaged(state), -math.log(0.8), rtol=0.05)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 5), (0,)])
+def test_welford_is_numpy(shape):
+    draws = np.random.default_rng(1).normal(size=(200, 5)) * [1, 2, 3, 0.1, 10] + [5, 0, -3, 100, 0]
+    moments = welford.blank(jnp.zeros(5), jnp.zeros(shape))
+    for row in draws:
+        moments = welford.observe(moments, jnp.asarray(row, jnp.float32))
+    np.testing.assert_allclose(moments.mean, draws.mean(axis=0), rtol=1e-4, atol=1e-3)
+    assert float(moments.count) == 200
+    if shape == (0,):
+        assert welford.regularised_covariance(moments).shape == (0,)
+        return
+    covariance = np.cov(draws.T) if len(shape) == 2 else draws.var(axis=0, ddof=1)
+    floor = np.eye(5) if len(shape) == 2 else np.ones(5)
+    expected = 200 / 205 * covariance + 1e-3 * 5 / 205 * floor
+    np.testing.assert_allclose(welford.regularised_covariance(moments), expected, rtol=2e-3, atol=1e-3)
+
+
+def test_stan_windows_of_a_thousand():
+    warmup = stan_windows(needs(), 1000)
+    assert sizes(warmup) == [75, 25, 50, 100, 200, 500, 50]
+    assert sizes(warmup, metric_only=True) == [25, 50, 100, 200, 500]
+    assert warmup.num_transitions == 1000
+    assert warmup.target_acceptance == 0.8
+
+
+@pytest.mark.parametrize(
+    ("total", "expected"),
+    [
+        (150, [75, 25, 50]),
+        (200, [75, 25, 50, 50]),
+        (500, [75, 25, 50, 100, 200, 50]),
+        (600, [75, 25, 50, 100, 300, 50]),
+        (100, [15, 75, 10]),
+        (20, [3, 15, 2]),
+        (19, [19]),
+        (1, [1]),
+        (0, []),
+    ],
+)
+def test_stan_windows_of_other_lengths(total, expected):
+    assert sizes(stan_windows(needs(), total)) == expected
+
+
+@pytest.mark.parametrize("total", [1, 2, 3, 10, 33, 100, 999])
+def test_every_warmup_has_the_transitions_that_were_asked_for(total):
+    for options in ({}, {"tune_length": True}, {"learn_metric": False, "tune_length": True}):
+        warmup = stan_windows(needs(**options), total)
+        assert warmup.num_transitions == total
+        assert all(stage.num_transitions >= 1 for stage in warmup.stages)
+        assert not warmup.stages[-1].learn_metric
+        lengths = [s.num_transitions for s in warmup.stages if s.tune_length]
+        assert lengths == ([round(0.3 * total)] if "tune_length" in options and round(0.3 * total) else [])
+
+
+def test_nothing_to_learn_is_one_stage_and_a_step_size_recipe_too():
+    assert sizes(stan_windows(needs(learn_metric=False), 300)) == [300]
+    only = step_size_only(needs(), 40)
+    assert [(s.num_transitions, s.tune_step_size, s.learn_metric) for s in only.stages] == [(40, True, False)]
+    assert step_size_only(needs(), 0).stages == ()
+
+
+@pytest.mark.parametrize("bad", [-1, 2.0, "many", True, None])
+def test_a_bad_number_of_warmup_transitions_is_refused(bad):
+    with pytest.raises(SettingError, match=r"`num_warmup` must be an integer of at least 0"):
+        check_num_warmup(bad)
+
+
+def first_step(logdensity, start, kernel=None):
+    target = Target.from_logdensity(logdensity, jnp.zeros(3))
+    kernel, position = kernel or NUTS(), jnp.asarray(start, jnp.float32)
+    state, tuning = kernel.init(target, position), kernel.tuning(target, position)
+    return float(find_first_step(kernel, jax.random.key(0), target, state, tuning))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_the_first_step_has_the_scale_of_the_density(scale):
+    found = first_step(lambda q: -0.5 * jnp.sum((q / scale) ** 2), jnp.full(3, scale))
+    assert 0.1 * scale < found < 10 * scale
+
+
+@pytest.mark.parametrize(
+    "logdensity",
+    [
+        lambda q: 0.0 * jnp.sum(q),
+        lambda q: jnp.where(jnp.all(q == 0), 0.0, jnp.nan),
+        lambda q: jnp.where(jnp.all(q == 0), 0.0, -jnp.inf),
+        lambda q: jnp.where(jnp.all(q == 0), 0.0, jnp.inf),
+        lambda q: -1e30 * jnp.sum(q**2),
+        lambda q: jnp.sum(q),
+    ],
+    ids=["flat", "nan", "nothing", "infinite", "needle", "improper"],
+)
+def test_the_search_for_a_first_step_ends_on_any_density(logdensity):
+    found = first_step(logdensity, jnp.zeros(3))
+    assert np.isfinite(found)
+    assert 2.0**-50 <= found <= 2.0**50
+
+
+def test_an_infinite_density_does_not_look_like_an_accepted_step():
+    found = first_step(lambda q: jnp.where(jnp.all(jnp.abs(q) < 0.5), 0.0, jnp.inf), jnp.zeros(3))
+    assert found < 1
+
+
+def test_length_scores_pick_the_candidate_with_the_most_per_gradient():
+    """Sine waves: a quarter period of 24 steps decorrelates, and longer trajectories only cost."""
+    rng, scores, position = np.random.default_rng(0), length.blank(jnp.zeros(4)), np.zeros(4)
+    observe = jax.jit(length.observe)
+    for turn in range(1500):
+        steps = int(length.candidate(jnp.asarray(turn)))
+        angle = min(steps / 24, 1) * np.pi / 2
+        after = np.cos(angle) * position + np.sin(angle) * rng.normal(size=4)
+        scores = observe(scores, jnp.asarray(turn), jnp.asarray(position, jnp.float32), jnp.asarray(after, jnp.float32))
+        position = after
+    assert int(length.best_length(scores)) in (16, 24)
+
+
+def test_every_candidate_gets_a_turn_and_a_stuck_chain_still_gets_a_length():
+    tried = {int(length.candidate(jnp.asarray(turn))) for turn in range(len(length.TURNS))}
+    assert tried == set(length.CANDIDATES)
+    stuck = length.observe(length.blank(jnp.zeros(2)), jnp.asarray(0), jnp.ones(2), jnp.ones(2))
+    assert int(length.best_length(stuck)) in length.CANDIDATES
+
+
+@pytest.mark.parametrize(("ratio", "longest"), [(1.0, 16), (30.0, 128)])
+def test_a_length_is_tuned_to_the_target(ratio, longest):
+    """Isotropic: a few steps are a quarter period. With one stiff direction the others need many more."""
+    target = gaussian_target(np.array([1.0, ratio, ratio, ratio], np.float32))
+    samples = ergonet.sample(
+        target, HMC(metric="identity"), num_chains=2, num_warmup=600, num_draws=5, seed=3, progress=False
+    )
+    assert np.all(samples.tuning["num_steps"] <= longest)
+    assert np.all(samples.tuning["num_steps"] >= (8 if ratio == 1 else 24))
+
+
+def test_a_warmup_learns_the_scales_and_the_acceptance_that_was_asked_for():
+    scale = np.array([0.01, 1.0, 100.0], np.float32)
+    samples = ergonet.sample(
+        gaussian_target(scale), NUTS(target_acceptance=0.9), num_warmup=600, num_draws=400, seed=4, progress=False
+    )
+    ratio = samples.tuning["inverse_mass_matrix"] / scale**2
+    assert np.all((ratio > 0.4) & (ratio < 2.5))
+    assert 0.85 < samples.stats["acceptance_rate"].mean() < 0.98
+
+
+def test_a_recipe_of_ones_own_is_followed():
+    recipe = Warmup(stages=(Stage("metric", 120, learn_metric=True), Stage("step", 60)), target_acceptance=0.8)
+    samples = ergonet.sample(
+        gaussian_target(), NUTS(), warmup=recipe, num_chains=1, num_draws=20, seed=1, progress=False
+    )
+    assert samples.warmup_stats["lp"].shape == (1, 180)
+    assert samples.about["num_warmup"] == 180
+    assert np.ptp(samples.tuning["inverse_mass_matrix"]) > 0.3
