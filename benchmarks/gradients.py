@@ -27,7 +27,8 @@ def compile_cpu(function: Callable[..., Any], *arguments: Any) -> Callable[[], o
 
     from ergonet.inference.programs import CPU_OPTIONS
 
-    program = eqx.filter_jit(function, compiler_options=CPU_OPTIONS)
+    options: dict[str, Any] = {"compiler_options": CPU_OPTIONS}
+    program: Any = eqx.filter_jit(function, **options)
     return lambda: jax.block_until_ready(program(*arguments))
 
 

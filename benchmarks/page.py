@@ -1,6 +1,6 @@
 """The page of results: tables in Markdown."""
 
-import datetime
+import datetime as dt
 import importlib.metadata
 import os
 import platform
@@ -17,7 +17,8 @@ PACKAGES = ("ergonet", "jax", "jaxlib", "numpy", "numpyro", "blackjax", "nutpie"
 
 INTRODUCTION = """# Speed
 Written by `{command}` on {date}. Medians over turns or rounds, with the range in brackets; everything that is
-compared was measured turn by turn in the same run, one process at a time. Absolute figures belong to this machine; ratios travel.{quick}
+compared was measured turn by turn in the same run, one process at a time. Absolute figures belong to this machine;
+ratios travel.{quick}
 
 - Machine: {machine}.
 - Versions: {versions}.
@@ -83,7 +84,9 @@ def goal_table(goals: Sequence[Goal]) -> str:
     for goal in goals:
         bound = f"{'at most' if goal.at_most else 'at least'} {goal.bound:g}"
         verdict = "met" if goal.is_met else "**not met**"
-        rows.append((goal.what, goal.measured.text(), bound, verdict if goal.decides else f"{verdict} (for information)"))
+        rows.append(
+            (goal.what, goal.measured.text(), bound, verdict if goal.decides else f"{verdict} (for information)")
+        )
     return table(("what", "measured", "target", ""), rows)
 
 
@@ -99,7 +102,16 @@ def step_table(gradients: dict[str, Any]) -> str:
 
 def sampler_table(records: dict[str, list[dict[str, Any]]]) -> str:
     """One line per sampler."""
-    head = ("sampler", "compile s", "run s", "gradients / 1000", "effective draws", "effective draws / s", "memory MiB", "")
+    head = (
+        "sampler",
+        "compile s",
+        "run s",
+        "gradients / 1000",
+        "effective draws",
+        "effective draws / s",
+        "memory MiB",
+        "",
+    )
     rows = []
     for one in CONTESTANTS:
         if one.module not in records:
@@ -146,7 +158,7 @@ def describe(command: str, *, quick: bool, settings: dict[str, Any]) -> dict[str
             found[name] = "absent"
     return {
         "command": command,
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"),
         "machine": machine(),
         "versions": {"Python": platform.python_version(), **found},
         "quick": quick,

@@ -4,6 +4,7 @@ Positions are flat: the weights of each layer `[in, out]`, row by row, then its 
 networks hold weights as `[out, in]`; `to_ergonet` and `from_ergonet` translate.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,7 +117,7 @@ def _starts(sizes: tuple[int, ...], *, has_bias: bool) -> np.ndarray:
 def layer_shapes(sizes: tuple[int, ...], *, has_bias: bool) -> list[tuple[int, ...]]:
     """Shapes of the arrays of a position, in order."""
     shapes: list[tuple[int, ...]] = []
-    for fan_in, out in zip(sizes[:-1], sizes[1:], strict=True):
+    for fan_in, out in itertools.pairwise(sizes):
         shapes.append((fan_in, out))
         if has_bias:
             shapes.append((out,))
@@ -203,9 +204,9 @@ def ergonet_target(problem: Problem) -> Any:
     """The posterior from the library's own parts."""
     import ergonet
 
-    likelihood = ergonet.likelihoods.Categorical()
-    if problem.noise is not None:
-        likelihood = ergonet.likelihoods.Gaussian(noise=problem.noise)
+    likelihoods: Any = ergonet.likelihoods
+    is_regression = problem.noise is not None
+    likelihood = likelihoods.Gaussian(noise=problem.noise) if is_regression else likelihoods.Categorical()
     network = ergonet.MLP(problem.sizes, activation="tanh", bias=problem.has_bias)
     model = ergonet.BayesianNetwork(network, ergonet.priors.Normal(1.0), likelihood)
     return model.condition(problem.x, problem.y, reference=problem.x_test)

@@ -1,5 +1,6 @@
 """Rounds of all samplers, A B C A B C, each run in a process of its own, never two at once."""
 
+import importlib
 import importlib.util
 import json
 import os
@@ -87,9 +88,8 @@ def run_contestant(
 
 def effective_draws(values: np.ndarray) -> tuple[float, float]:
     """Smallest and median bulk effective sample size of quantities `[chain, draw, quantity]`."""
-    from arviz_stats.base import array_stats
-
-    sizes = np.asarray(array_stats.ess(np.moveaxis(values, 2, 0), chain_axis=1, draw_axis=2, method="bulk"))
+    statistics: Any = importlib.import_module("arviz_stats.base").array_stats
+    sizes = np.asarray(statistics.ess(np.moveaxis(values, 2, 0), chain_axis=1, draw_axis=2, method="bulk"))
     return float(np.min(sizes)), float(np.median(sizes))
 
 

@@ -45,7 +45,13 @@ def gradient_goals(gradients: Mapping[str, Any]) -> list[Goal]:
         xla = ratios(own, times["products, XLA"])
         goals += [
             Goal(f"{title}: static step / gradient", ratios(times["static step"], own), 1.05, at_most=True),
-            Goal(f"{title}: no-U-turn step / gradient", ratios(times["doubling step"], own), 1.12, at_most=True, decides=False),
+            Goal(
+                f"{title}: no-U-turn step / gradient",
+                ratios(times["doubling step"], own),
+                1.12,
+                at_most=True,
+                decides=False,
+            ),
             Goal(f"{title}: gradient / its matrix products in OpenBLAS", blas, 1.05, at_most=True),
             Goal(f"{title}: gradient / its matrix products in XLA", xla, 1.05, at_most=True, decides=False),
         ]

@@ -1,4 +1,4 @@
-"""Interleaved timing of functions: what is compared runs turn by turn, so that a slow moment of the machine hits all."""
+"""Interleaved timing of functions: what is compared runs turn by turn, so a slow moment of the machine hits all."""
 
 import statistics
 import time

@@ -1,1 +1,1 @@
-"""One adapter per sampler: `run(settings) -> Outcome`, and `python -m benchmarks.samplers.NAME --problem ... --out ...`."""
+"""One adapter per sampler: `prepare(settings)` returns what is timed, `python -m benchmarks.samplers.NAME` runs it."""

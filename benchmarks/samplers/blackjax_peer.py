@@ -1,6 +1,7 @@
 """BlackJAX's window adaptation and NUTS, chains batched by `vmap`, as its documentation shows."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
     import jax
 
     density = log_density(settings.problem)
-    warmup = blackjax.window_adaptation(
+    warmup: Any = blackjax.window_adaptation(
         blackjax.nuts,
         density,
         target_acceptance_rate=settings.target_acceptance,
@@ -31,10 +32,10 @@ def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
 
     @jax.jit
     @jax.vmap
-    def draw(key: jax.Array, state: object, parameters: dict[str, jax.Array]):
-        kernel = blackjax.nuts(density, **parameters)
+    def draw(key: jax.Array, state: Any, parameters: dict[str, jax.Array]):
+        kernel: Any = blackjax.nuts(density, **parameters)
 
-        def one(state: object, key: jax.Array):
+        def one(state: Any, key: jax.Array):
             state, info = kernel.step(key, state)
             return state, (state.position, info.num_integration_steps, info.is_divergent)
 

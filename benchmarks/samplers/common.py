@@ -63,10 +63,10 @@ class CompileClock:
         self._spans: list[tuple[float, float]] = []
         jax.monitoring.register_event_duration_secs_listener(self._on_event)
 
-    def _on_event(self, event: str, seconds: float, **_: str | int) -> None:
+    def _on_event(self, event: str, duration_secs: float, **_kwargs: str | int) -> None:
         if event.startswith("/jax/core/compile/"):
             now = time.perf_counter()
-            self._spans.append((now - seconds, now))
+            self._spans.append((now - duration_secs, now))
 
     def seconds(self) -> float:
         """The length of the union of all events so far."""

@@ -20,9 +20,7 @@ def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
     density = log_density(settings.problem)
 
     def run() -> common.Outcome:
-        kernel = NUTS(
-            potential_fn=lambda position: -density(position), target_accept_prob=settings.target_acceptance
-        )
+        kernel = NUTS(potential_fn=lambda position: -density(position), target_accept_prob=settings.target_acceptance)
         sampler = MCMC(
             kernel,
             num_warmup=settings.num_warmup,

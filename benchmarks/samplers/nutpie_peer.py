@@ -1,5 +1,6 @@
 """nutpie (Rust) on the same JAX density, one jitted call per gradient; its own diagonal adaptation."""
 
+import importlib
 import itertools
 from collections.abc import Callable
 
@@ -14,8 +15,10 @@ PACKAGES = ("nutpie", "jax")
 def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
     """Import, and return what is timed."""
     import jax
-    import nutpie
-    from nutpie.compiled_pyfunc import from_pyfunc
+
+    # By name, because type checkers run where the peer may be absent.
+    nutpie = importlib.import_module("nutpie")
+    from_pyfunc = importlib.import_module("nutpie.compiled_pyfunc").from_pyfunc
 
     problem = settings.problem
     gradient = jax.jit(jax.value_and_grad(log_density(problem)))

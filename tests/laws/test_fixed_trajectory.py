@@ -104,7 +104,7 @@ def test_a_proposal_is_an_involution_and_balances(name):
     probabilities = []
     for _ in range(20):
         begin = phase_at(target, *(jnp.asarray(0.8 * rng.normal(size=3)) for _ in range(2)))
-        settings = (jnp.asarray({'yoshida': 0.25}.get(name, 0.4)), jnp.asarray(7), jnp.asarray(0.5))
+        settings = (jnp.asarray({"yoshida": 0.25}.get(name, 0.4)), jnp.asarray(7), jnp.asarray(0.5))
         end, there, _, info = propose(kernel, target, metric, begin, *settings)
         turned = Phase(end.position, -end.momentum, end.potential, end.gradient)
         back, again, _, _ = propose(kernel, target, metric, turned, *settings)

@@ -83,7 +83,9 @@ def test_volume_is_preserved(name, metric):
 def test_the_energy_error_is_of_the_order_of_the_integrator(name, metric):
     time, counts = 1.6, np.array([32, 64, 128, 256]) * (1 if ORDERS[name] == 2 else 2)
     begin = total_energy(start())
-    errors = [abs(float(total_energy(run(name, metric, time / count, int(count), start())) - begin)) for count in counts]
+    errors = [
+        abs(float(total_energy(run(name, metric, time / count, int(count), start())) - begin)) for count in counts
+    ]
     slope = np.polyfit(np.log(time / counts), np.log(errors), 1)[0]
     assert abs(slope - ORDERS[name]) < 0.1, (slope, errors)
 

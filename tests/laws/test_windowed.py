@@ -43,9 +43,7 @@ def transitions(energies: np.ndarray, *, num_steps: int, window: int, size: int,
         end, (places, entries) = jax.lax.scan(body, begun, None, length=num_steps)
         return places, entries, scheme.accept_probability(end), end.nonfinite
 
-    over_all = jax.jit(
-        jax.vmap(jax.vmap(jax.vmap(run, (None, None, 0)), (None, 0, None)), (0, None, None))
-    )
+    over_all = jax.jit(jax.vmap(jax.vmap(jax.vmap(run, (None, None, 0)), (None, 0, None)), (0, None, None)))
     places, entries, accept, broken = (
         np.asarray(part) for part in over_all(starts, jnp.arange(window), jnp.asarray([-1.0, 1.0]))
     )

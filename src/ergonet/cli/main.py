@@ -139,7 +139,8 @@ def fit(
 ) -> None:
     """Fit a Bayesian neural network to DATA and write a run directory with a report.
 
-    The settings of a run are saved in RUN/settings.toml, which `--settings` takes again.
+    The settings of a run are saved in RUN/settings.toml, which `--settings` takes again. Compiled programs are kept
+    for the next run in the user's cache folder, XDG_CACHE_HOME/ergonet; it may be deleted at any time.
     """
     began = time.perf_counter()
     options = {

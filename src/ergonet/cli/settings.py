@@ -40,18 +40,22 @@ class DataSettings:
     task: str | None = None
     one_hot: bool = False
 
-    def __post_init__(self):
-        _text("data", "source", self.source)
-        target = [self.target] if isinstance(self.target, str) else self.target
-        if not isinstance(target, list | tuple) or not all(isinstance(one, str) for one in target):
-            raise _refuse("data", "target", "the name of a column, or a list of them", self.target)
-        object.__setattr__(self, "target", tuple(target))
-        if not _is_number(self.test_fraction) or not 0 <= self.test_fraction < 1:
-            raise _refuse("data", "test_fraction", "at least 0 and below 1", self.test_fraction)
-        for name in ("test_file", "task"):
-            if getattr(self, name) is not None:
-                _text("data", name, getattr(self, name))
-        _flag("data", "one_hot", self.one_hot)
+    @classmethod
+    def from_table(cls, table: Table) -> "DataSettings":
+        """Checked settings; raises `SettingError`."""
+        given = dict(table)
+        for name in ("source", "test_file", "task"):
+            if given.get(name) is not None and not isinstance(given[name], str):
+                raise _refuse("data", name, "text", given[name])
+        target = given.get("target", ())
+        names = [target] if isinstance(target, str) else target
+        if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
+            raise _refuse("data", "target", "the name of a column, or a list of them", target)
+        fraction = given.get("test_fraction", cls.test_fraction)
+        if not _is_number(fraction) or not 0 <= fraction < 1:
+            raise _refuse("data", "test_fraction", "at least 0 and below 1", fraction)
+        _flag("data", "one_hot", given.get("one_hot", cls.one_hot))
+        return cls(**{**given, "target": tuple(names), "test_fraction": float(fraction)})
 
 
 @dataclass(frozen=True)
@@ -68,13 +72,18 @@ class NetworkSettings:
     activation: str = "tanh"
     bias: bool = True
 
-    def __post_init__(self):
-        hidden = [self.hidden] if isinstance(self.hidden, int) else self.hidden
-        if not isinstance(hidden, list | tuple) or not all(_is_integer(one, 1) for one in hidden):
-            raise _refuse("network", "hidden", "whole numbers of at least 1, such as 35 or 20,20", self.hidden)
-        object.__setattr__(self, "hidden", tuple(hidden))
-        _text("network", "activation", self.activation)
-        _flag("network", "bias", self.bias)
+    @classmethod
+    def from_table(cls, table: Table) -> "NetworkSettings":
+        """Checked settings; raises `SettingError`."""
+        given = dict(table)
+        hidden = given.get("hidden", cls.hidden)
+        units = [hidden] if isinstance(hidden, int) else hidden
+        if not isinstance(units, list | tuple) or not all(_is_integer(one, 1) for one in units):
+            raise _refuse("network", "hidden", "whole numbers of at least 1, such as 35 or 20,20", hidden)
+        if not isinstance(given.get("activation", ""), str):
+            raise _refuse("network", "activation", "text", given["activation"])
+        _flag("network", "bias", given.get("bias", cls.bias))
+        return cls(**{**given, "hidden": tuple(units)})
 
 
 @dataclass(frozen=True)
@@ -99,16 +108,22 @@ class RunSettings:
     devices: int | None = None
     time_limit: float | None = None
 
-    def __post_init__(self):
-        for name, least in (("num_chains", 1), ("num_warmup", 0), ("num_draws", 1), ("thin", 1), ("seed", 0)):
-            if not _is_integer(getattr(self, name), least):
-                raise _refuse("run", name, f"a whole number of at least {least}", getattr(self, name))
-        if self.seed > _LARGEST_SEED:
-            raise _refuse("run", "seed", f"at most {_LARGEST_SEED}", self.seed)
-        if self.devices is not None and not _is_integer(self.devices, 1):
-            raise _refuse("run", "devices", "a whole number of at least 1", self.devices)
-        if self.time_limit is not None and not (_is_number(self.time_limit) and self.time_limit > 0):
-            raise _refuse("run", "time_limit", "a number of seconds above 0", self.time_limit)
+    @classmethod
+    def from_table(cls, table: Table) -> "RunSettings":
+        """Checked settings; raises `SettingError`."""
+        given = dict(table)
+        least = {"num_chains": 1, "num_warmup": 0, "num_draws": 1, "thin": 1, "seed": 0, "devices": 1}
+        for name, smallest in least.items():
+            if given.get(name) is not None and not _is_integer(given[name], smallest):
+                raise _refuse("run", name, f"a whole number of at least {smallest}", given[name])
+        if given.get("seed", 0) > _LARGEST_SEED:
+            raise _refuse("run", "seed", f"at most {_LARGEST_SEED}", given["seed"])
+        limit = given.get("time_limit")
+        if limit is not None:
+            if not _is_number(limit) or limit <= 0:
+                raise _refuse("run", "time_limit", "a number of seconds above 0", limit)
+            given["time_limit"] = float(limit)
+        return cls(**given)
 
 
 @dataclass(frozen=True)
@@ -134,9 +149,9 @@ class Settings:
         """
         check_names(table)
         return cls(
-            data=DataSettings(**table.get("data", {})),
-            network=NetworkSettings(**table.get("network", {})),
-            run=RunSettings(**table.get("run", {})),
+            data=DataSettings.from_table(table.get("data", {})),
+            network=NetworkSettings.from_table(table.get("network", {})),
+            run=RunSettings.from_table(table.get("run", {})),
             **{name: dict(table.get(name, {})) for name in NAMED},
         )
 
@@ -252,11 +267,6 @@ def _is_integer(value: Any, least: int) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _text(table: str, name: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise _refuse(table, name, "text", value)
 
 
 def _flag(table: str, name: str, value: Any) -> None:

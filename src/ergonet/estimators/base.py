@@ -5,7 +5,7 @@ import numbers
 import os
 import warnings
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -27,6 +27,22 @@ SEEDS = 2**31 - 1
 
 class BayesianEstimator(BaseEstimator):
     """Base of `BayesianClassifier` and `BayesianRegressor`; fitted attributes are described there."""
+
+    hidden: Any
+    activation: str
+    bias: bool
+    prior: Any
+    likelihood: Any
+    kernel: Any
+    num_chains: int
+    num_warmup: int
+    num_draws: int
+    thin: int
+    standardize: bool
+    devices: Any
+    progress: bool
+    random_state: Any
+    n_features_in_: int
 
     def _fit_network(self, x: np.ndarray, targets: np.ndarray, num_outputs: int, likelihood: Any) -> None:
         """Scale the inputs, sample the posterior, and warn about what is off."""
@@ -75,7 +91,7 @@ class BayesianEstimator(BaseEstimator):
     def _inputs(self, X: Any) -> np.ndarray:
         """Checked and scaled inputs of new rows."""
         check_is_fitted(self, "samples_")
-        return self._scaled(validate_data(self, X, reset=False, dtype=np.float64))
+        return self._scaled(np.asarray(validate_data(self, X, reset=False, dtype=np.float64)))
 
     def _predict(self, X: Any, *, levels: tuple[float, ...] = ()) -> Prediction:
         inputs = self._inputs(X)
@@ -108,7 +124,7 @@ class BayesianEstimator(BaseEstimator):
         return folder
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: str | os.PathLike[str]) -> Any:
         """A fitted estimator from a folder that `save` has written.
 
         Raises:

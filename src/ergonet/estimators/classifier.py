@@ -1,6 +1,6 @@
 """A Bayesian neural network classifier in scikit-learn's shape."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -77,7 +77,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         self.progress = progress
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> "BayesianClassifier":
         """Sample the posterior given X `[rows, features]` and labels y `[rows]`.
 
         Raises:
@@ -95,7 +95,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
                 f"Classifier can't train when only one class is present."
             )
         likelihood = self._likelihood()
-        self._fit_network(x, index.astype(np.int32), likelihood.num_outputs(len(self.classes_)), likelihood)
+        self._fit_network(np.asarray(x), index.astype(np.int32), likelihood.num_outputs(len(self.classes_)), likelihood)
         return self
 
     def _likelihood(self) -> Any:
@@ -111,7 +111,8 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of each row."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Labels drawn from the predictive distribution, `[rows, samples]`."""

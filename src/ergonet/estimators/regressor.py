@@ -1,6 +1,6 @@
 """A Bayesian neural network regressor in scikit-learn's shape."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -79,7 +79,7 @@ class BayesianRegressor(MultiOutputMixin, RegressorMixin, BayesianEstimator):
         self.progress = progress
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> "BayesianRegressor":
         """Sample the posterior given X `[rows, features]` and y `[rows]` or `[rows, targets]`.
 
         Raises:
@@ -95,7 +95,7 @@ class BayesianRegressor(MultiOutputMixin, RegressorMixin, BayesianEstimator):
         self.target_sd_ = np.where(sd > 0, sd, 1.0) if self.standardize else np.ones(target.shape[1])
         likelihood = self._likelihood()
         scaled = ((target - self.target_mean_) / self.target_sd_).astype(np.float32)
-        self._fit_network(x, scaled, likelihood.num_outputs(target.shape[1]), likelihood)
+        self._fit_network(np.asarray(x), scaled, likelihood.num_outputs(target.shape[1]), likelihood)
         return self
 
     def _likelihood(self) -> Any:
@@ -109,9 +109,9 @@ class BayesianRegressor(MultiOutputMixin, RegressorMixin, BayesianEstimator):
             raise SettingError(f"`noise` must be a standard deviation above 0, got {self.noise!r}.")
         return Gaussian(noise=float(self.noise / self.target_sd_[0]))
 
-    def _restored(self, scaled: np.ndarray, *, shift: bool) -> np.ndarray:
+    def _restored(self, scaled: np.ndarray | None, *, shift: bool) -> np.ndarray:
         """Scaled values `[..., rows, targets]` in the units of y, without the target axis where y had none."""
-        values = scaled * self.target_sd_ + (self.target_mean_ if shift else 0.0)
+        values = np.asarray(scaled) * self.target_sd_ + (self.target_mean_ if shift else 0.0)
         return values[..., 0] if self._is_flat else values
 
     def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: FBT001, FBT002  scikit-learn's signature
@@ -130,7 +130,7 @@ class BayesianRegressor(MultiOutputMixin, RegressorMixin, BayesianEstimator):
         if not 0 < level < 1:
             raise SettingError(f"`level` must lie strictly between 0 and 1, got {level!r}.")
         prediction = self._predict(X, levels=(0.5 - level / 2, 0.5 + level / 2))
-        return np.stack([self._restored(q, shift=True) for q in prediction.quantiles], axis=-1)
+        return np.stack([self._restored(q, shift=True) for q in np.asarray(prediction.quantiles)], axis=-1)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draws of y for each row, `[rows, samples]` or `[rows, targets, samples]`."""

@@ -6,6 +6,7 @@ have parameters of its own, such as a noise precision; they are coordinates of t
 
 import abc
 import math
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -26,7 +27,7 @@ _LOG_TWO_PI = math.log(2 * math.pi)
 class AbstractLikelihood(eqx.Module):
     """The distribution of the targets of a row."""
 
-    is_classification: eqx.AbstractClassVar[bool]
+    is_classification: ClassVar[bool]
 
     @abc.abstractmethod
     def num_outputs(self, num_targets: int) -> int:
@@ -65,7 +66,7 @@ class AbstractLikelihood(eqx.Module):
         """P(target <= value) by row and target; for quantiles of predictive mixtures."""
 
     @abc.abstractmethod
-    def quantile(self, parameters: Weights, outputs: Outputs, probability: float) -> Targets:
+    def quantile(self, parameters: Weights, outputs: Outputs, probability: Scalar | float) -> Targets:
         """The value below which a target falls with this probability, given the weights."""
 
     @abc.abstractmethod
@@ -112,7 +113,7 @@ class _NoParameters(AbstractLikelihood):
 class Categorical(_NoParameters):
     """Classes 0..K-1 with probabilities softmax(outputs); one output per class."""
 
-    is_classification = True
+    is_classification: ClassVar[bool] = True
 
     def num_outputs(self, num_targets: int) -> int:
         return num_targets
@@ -138,7 +139,7 @@ class Categorical(_NoParameters):
         index = jnp.clip(jnp.floor(value).astype(jnp.int32), 0, outputs.shape[0] - 1)
         return jnp.where(value < 0, 0.0, jnp.take_along_axis(cumulative, index, axis=0))
 
-    def quantile(self, parameters: Weights, outputs: Outputs, probability: float) -> Targets:
+    def quantile(self, parameters: Weights, outputs: Outputs, probability: Scalar | float) -> Targets:
         cumulative = jnp.cumsum(self.mean(parameters, outputs), axis=0)
         return jnp.sum(cumulative < probability, axis=0, keepdims=True).astype(outputs.dtype)
 
@@ -158,7 +159,7 @@ def _log_normaliser(outputs: Outputs) -> PerRow:
 class Bernoulli(_NoParameters):
     """Two classes, 0 and 1, with P(1) = sigmoid(output); one output."""
 
-    is_classification = True
+    is_classification: ClassVar[bool] = True
 
     def num_outputs(self, num_targets: int) -> int:
         return 1
@@ -181,7 +182,7 @@ class Bernoulli(_NoParameters):
     def cdf(self, parameters: Weights, outputs: Outputs, value: Targets) -> Targets:
         return jnp.where(value < 0, 0.0, jnp.where(value < 1, jax.nn.sigmoid(-outputs), 1.0))
 
-    def quantile(self, parameters: Weights, outputs: Outputs, probability: float) -> Targets:
+    def quantile(self, parameters: Weights, outputs: Outputs, probability: Scalar | float) -> Targets:
         return (jax.nn.sigmoid(-outputs) < probability).astype(outputs.dtype)
 
     def sample(self, key: PRNGKey, parameters: Weights, outputs: Outputs) -> Targets:
@@ -241,7 +242,7 @@ LOG_PRECISION = "likelihood.log_precision"
 class Gaussian(AbstractLikelihood):
     """Real targets with one noise level: y ~ N(output, noise^2), one output per target."""
 
-    is_classification = False
+    is_classification: ClassVar[bool] = False
     noise: float | GammaPrecision
 
     def __init__(self, noise: float | GammaPrecision | None = None):
@@ -296,7 +297,7 @@ class Gaussian(AbstractLikelihood):
     def cdf(self, parameters: Weights, outputs: Outputs, value: Targets) -> Targets:
         return jax.scipy.stats.norm.cdf(value, outputs, self.scale(parameters))
 
-    def quantile(self, parameters: Weights, outputs: Outputs, probability: float) -> Targets:
+    def quantile(self, parameters: Weights, outputs: Outputs, probability: Scalar | float) -> Targets:
         return outputs + self.scale(parameters) * jax.scipy.stats.norm.ppf(probability)
 
     def sample(self, key: PRNGKey, parameters: Weights, outputs: Outputs) -> Targets:
@@ -309,7 +310,7 @@ class Gaussian(AbstractLikelihood):
 class HeteroscedasticGaussian(_NoParameters):
     """Real targets whose noise depends on the inputs: two outputs per target, the means, then the log precisions."""
 
-    is_classification = False
+    is_classification: ClassVar[bool] = False
 
     def num_outputs(self, num_targets: int) -> int:
         return 2 * num_targets
@@ -340,7 +341,7 @@ class HeteroscedasticGaussian(_NoParameters):
         mean, log_precision = self._split(outputs)
         return jax.scipy.stats.norm.cdf(value, mean, jnp.exp(-0.5 * log_precision))
 
-    def quantile(self, parameters: Weights, outputs: Outputs, probability: float) -> Targets:
+    def quantile(self, parameters: Weights, outputs: Outputs, probability: Scalar | float) -> Targets:
         mean, log_precision = self._split(outputs)
         return mean + jnp.exp(-0.5 * log_precision) * jax.scipy.stats.norm.ppf(probability)
 

@@ -99,9 +99,7 @@ def reliability_curve(probabilities: np.ndarray, truth: np.ndarray, bins: int = 
     )
 
 
-def coverage_curve(
-    quantiles: np.ndarray, levels: Sequence[float] | np.ndarray, truth: np.ndarray
-) -> CoverageCurve:
+def coverage_curve(quantiles: np.ndarray, levels: Sequence[float] | np.ndarray, truth: np.ndarray) -> CoverageCurve:
     """Coverage of the central intervals between the quantiles at ``a`` and at ``1 - a``.
 
     Args:
@@ -122,8 +120,7 @@ def coverage_curve(
     quantiles = finite_array(quantiles, "quantiles", 3)
     if quantiles.shape != (len(probabilities), *truth.shape):
         raise DataError(
-            f"`quantiles` must be [level, rows, targets] = {(len(probabilities), *truth.shape)}, "
-            f"got {quantiles.shape}."
+            f"`quantiles` must be [level, rows, targets] = {(len(probabilities), *truth.shape)}, got {quantiles.shape}."
         )
     pairs = _symmetric_pairs(probabilities)
     if not pairs:
@@ -211,9 +208,7 @@ def finite_array(values: np.ndarray, name: str, dimensions: int) -> np.ndarray:
         raise DataError(f"`{name}` is empty (shape {values.shape}): scores need at least one row.")
     if not np.isfinite(values).all():
         where = tuple(int(index) for index in np.argwhere(~np.isfinite(values))[0])
-        raise DataError(
-            f"`{name}` has the value {values[where]} at index {where}; scores need finite values."
-        )
+        raise DataError(f"`{name}` has the value {values[where]} at index {where}; scores need finite values.")
     return values
 
 

@@ -1,12 +1,12 @@
 """The posterior predictive distribution in bounded memory, whatever the number of draws and rows.
 
-Rows are taken in blocks of one shape, so one program serves them all; inside a block the draws stream past running
-sums. Quantiles are those of the predictive mixture itself, mean_s P(y <= q | draw s) = p, solved by bisection without a
-random number: they keep the outputs of every draw for the rows of one block.
+Rows are taken in blocks of one shape, so one program serves them all; for each block the draws stream past running
+moments. Quantiles are those of the predictive mixture itself (`quantiles.py`): they keep the outputs of every draw for
+the rows of one block, and blocks are made as small as that needs.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ergonet._errors import CapabilityError, DataError, SettingError
+from ergonet._errors import CapabilityError, SettingError
 from ergonet._types import Array, Float
 from ergonet.inference.samples import Samples
 from ergonet.models.network_posterior import BayesianNetwork, NetworkPosterior
+from ergonet.prediction.blocks import Rows, draw_blocks, readable
+from ergonet.prediction.quantiles import mixture_quantiles
 
-DRAW_BLOCK = 64  # draws whose outputs are held at once
-ROW_BLOCKS = (32, 256)  # rows of a block: the smaller where it is enough
-KEPT_BYTES = 128 * 2**20  # outputs of all draws for one block of rows, while quantiles are solved
-BISECTIONS = 40
+SAMPLE_BLOCK = 16  # draws that are simulated at once
+NOISE_KEY = 0xFFFF_FFFF  # a fold_in number for the noise, apart from the keys of prior draws
 
 
 @dataclass(frozen=True)
@@ -55,21 +55,24 @@ class Prediction:
 
     @property
     def mutual_information(self) -> np.ndarray | None:
-        """The epistemic part of the entropy `[rows]`, nats: what more data could take away; None for reals."""
+        """The epistemic part of the entropy `[rows]`, nats, at least 0: what more data could take away.
+
+        None for reals.
+        """
         if self.entropy is None or self.expected_entropy is None:
             return None
-        return self.entropy - self.expected_entropy
+        return np.maximum(self.entropy - self.expected_entropy, 0.0)
 
 
 class _Sums(eqx.Module):
-    """Running moments over draws for a block of rows; `[out, rows]` and `[rows]`."""
+    """Running moments over draws for a block of rows."""
 
     count: Float[Array, ""]
     mean: Float[Array, "out rows"]
-    squares: Float[Array, "out rows"]  # of deviations of the draws' means
+    squares: Float[Array, "out rows"]  # sum of squared deviations of the draws' means
     variance: Float[Array, "out rows"]  # mean of the draws' noise variances
-    entropy: Float[Array, "rows"]
-    log_density: Float[Array, "rows"]  # log of the sum
+    entropy: Float[Array, "rows"]  # mean of the draws' entropies
+    log_density: Float[Array, "rows"]  # log of the sum over draws
 
 
 def predict(
@@ -94,73 +97,61 @@ def predict(
 
     Raises:
         CapabilityError: no model is known.
-        DataError: x has no rows, or y does not fit.
-        SettingError: a level is outside (0, 1).
+        DataError: x has no rows or is not finite, or y does not fit.
+        SettingError: a level is outside (0, 1), or x or the draws do not fit the network.
     """
     model = _model(samples, model)
     levels = tuple(float(level) for level in levels)
     for level in levels:
         if not 0 < level < 1:
             raise SettingError(f"`levels` must lie strictly between 0 and 1, got {level}.")
-    rows = _Rows(model, x, y)
-    needs_quantiles = not model.likelihood.is_classification and bool(levels)
-    parts = [_predict_block(model, samples, block, levels if needs_quantiles else ()) for block in rows.blocks(samples)]
+    if model.likelihood.is_classification:
+        levels = ()
+    rows = Rows(model, x, y)
+    positions = readable(samples.positions)
+    size = rows.block_size(samples.num_chains * samples.num_draws if levels else 0)
+    parts = [_predict_block(model, positions, block, levels) for block in rows.blocks(size)]
     return _join(model, parts, levels=levels, count=rows.count, has_targets=y is not None)
 
 
 def _model(samples: Samples, model: BayesianNetwork | None) -> BayesianNetwork:
-    if model is not None:
-        return model
-    if isinstance(samples.target, NetworkPosterior):
-        return samples.target.model
-    raise CapabilityError("These samples know no network. Give `model=BayesianNetwork(...)` to predict with them.")
+    if model is None:
+        if not isinstance(samples.target, NetworkPosterior):
+            raise CapabilityError(
+                "These samples know no network. Give `model=BayesianNetwork(...)` to predict with them."
+            )
+        model = samples.target.model
+    dim = samples.positions.shape[2]
+    if model.dim != dim:
+        raise SettingError(
+            f"`model` has {model.dim} coordinates, but the draws have {dim}: they are of another network."
+        )
+    return model
 
 
-class _Rows:
-    """Inputs and targets cut into blocks of one shape, the last padded with its own last row."""
-
-    def __init__(self, model: BayesianNetwork, x: Any, y: Any):
-        self._model = model
-        self._x = np.asarray(x)
-        if self._x.ndim < 1 or self._x.shape[0] == 0:
-            raise DataError(f"`x` must have at least 1 row, got shape {list(self._x.shape)}.")
-        if not np.issubdtype(self._x.dtype, np.floating):
-            self._x = self._x.astype(np.float32)
-        self.count = self._x.shape[0]
-        self._y = None if y is None else np.asarray(y)
-        if self._y is not None and self._y.shape[0] != self.count:
-            raise DataError(f"`x` has {self.count} rows, but `y` has shape {list(self._y.shape)}. They must match.")
-
-    def blocks(self, samples: Samples) -> Iterator[tuple[Array, Array | None]]:
-        """Prepared inputs and targets (or None) of each block."""
-        first = self._model.network.prepare(jnp.asarray(self._x[:1]))
-        outputs = self._model.num_outputs(first)
-        fitting = KEPT_BYTES // (4 * outputs * samples.num_chains * samples.num_draws)
-        size = next((s for s in ROW_BLOCKS if self.count <= s), ROW_BLOCKS[-1])
-        size = size if self._model.likelihood.is_classification else max(1, min(size, fitting))
-        for start in range(0, self.count, size):
-            index = np.minimum(np.arange(start, start + size), self.count - 1)
-            inputs = self._model.network.prepare(jnp.asarray(self._x[index]))
-            targets = None
-            if self._y is not None:
-                targets = self._model.likelihood.prepare(jnp.asarray(self._y[index]), outputs).astype(inputs.dtype)
-            yield inputs, targets
-
-
-def draw_blocks(samples: Samples) -> Iterator[tuple[Array, int]]:
-    """Positions of all chains in blocks `[DRAW_BLOCK, dim]` with the number of valid rows in each."""
-    for chain in range(samples.num_chains):
-        for start in range(0, samples.num_draws, DRAW_BLOCK):
-            block = np.asarray(samples.positions[chain, start : start + DRAW_BLOCK])
-            valid = len(block)
-            if valid < DRAW_BLOCK:
-                block = np.concatenate([block, np.repeat(block[-1:], DRAW_BLOCK - valid, axis=0)])
-            yield jnp.asarray(block), valid
+def _predict_block(model: BayesianNetwork, positions: Any, block: Any, levels: tuple[float, ...]) -> dict[str, Any]:
+    inputs, targets = block
+    sums, kept = None, []
+    for draws, valid in draw_blocks(positions):
+        outputs, own = _outputs(model, draws, inputs)
+        sums = _blank(model, outputs, own) if sums is None else sums
+        sums = _accumulate(model, sums, outputs, own, valid=jnp.asarray(valid), targets=targets)
+        if levels:
+            count = int(valid.sum())
+            kept.append(jax.tree.map(lambda leaf, n=count: np.asarray(leaf)[:n], (outputs, own)))
+    assert sums is not None
+    part = {name: np.asarray(getattr(sums, name)) for name in ("mean", "squares", "variance", "entropy", "log_density")}
+    part["count"] = float(sums.count)
+    if levels:
+        everything = jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *kept)
+        kept.clear()
+        part["quantiles"] = np.asarray(_quantiles(model, *everything, jnp.asarray(levels, inputs.dtype)))
+    return part
 
 
 @eqx.filter_jit
-def _block_outputs(model: BayesianNetwork, positions: Array, inputs: Array) -> tuple[Array, Any]:
-    """Outputs `[draw, out, rows]` and likelihood parameters of each draw."""
+def _outputs(model: BayesianNetwork, positions: Array, inputs: Array) -> tuple[Array, Any]:
+    """Outputs `[draw, out, rows]` and likelihood parameters of each draw; one draw at a time suits a core's cache."""
 
     def one(position: Array) -> tuple[Array, Any]:
         weights, own = model.split(position)
@@ -170,56 +161,48 @@ def _block_outputs(model: BayesianNetwork, positions: Array, inputs: Array) -> t
 
 
 @eqx.filter_jit
+def _quantiles(model: BayesianNetwork, outputs: Array, own: Any, levels: Array) -> Array:
+    return mixture_quantiles(model.likelihood, own, outputs, levels)
+
+
+@eqx.filter_jit
 def _accumulate(
     model: BayesianNetwork, sums: _Sums, outputs: Array, own: Any, *, valid: Array, targets: Array | None
 ) -> _Sums:
-    likelihood = model.likelihood
+    """Join the moments of a block of draws to those of all draws before (Chan, Golub and LeVeque 1983)."""
+    likelihood, weight = model.likelihood, valid.astype(outputs.dtype)
+    count = jnp.sum(weight)
+    total = sums.count + count
 
-    def add(index: Array, sums: _Sums) -> _Sums:
-        parameters = jax.tree.map(lambda leaf: leaf[index], own)
-        mean = likelihood.mean(parameters, outputs[index])
-        count = sums.count + 1
-        deviation = mean - sums.mean
-        running = sums.mean + deviation / count
-        variance = likelihood.variance(parameters, outputs[index])
-        entropy = -jnp.sum(jax.scipy.special.xlogy(mean, mean), axis=0) if likelihood.is_classification else 0.0
-        log_density = sums.log_density
-        if targets is not None:
-            log_density = jnp.logaddexp(log_density, likelihood.log_prob(parameters, outputs[index], targets))
-        return _Sums(
-            count=count,
-            mean=running,
-            squares=sums.squares + deviation * (mean - running),
-            variance=sums.variance + (variance - sums.variance) / count,
-            entropy=sums.entropy + (entropy - sums.entropy) / count,
-            log_density=log_density,
-        )
+    def average(values: Array) -> Array:
+        return jnp.tensordot(weight, values, axes=1) / count
 
-    return lax.fori_loop(0, valid, add, sums)
-
-
-def _predict_block(model: BayesianNetwork, samples: Samples, block: Any, levels: tuple[float, ...]) -> dict[str, Any]:
-    inputs, targets = block
-    sums, kept = None, []
-    for positions, valid in draw_blocks(samples):
-        outputs, own = _block_outputs(model, positions, inputs)
-        if sums is None:
-            sums = _blank(model, outputs, own)
-        sums = _accumulate(model, sums, outputs, own, valid=jnp.asarray(valid), targets=targets)
-        if levels:
-            kept.append(jax.tree.map(lambda leaf, n=valid: np.asarray(leaf[:n]), (outputs, own)))
-    assert sums is not None
-    part = {name: np.asarray(getattr(sums, name)) for name in ("mean", "squares", "variance", "entropy", "log_density")}
-    part["count"] = float(sums.count)
-    if levels:
-        everything = jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *kept)
-        part["quantiles"] = np.asarray(_mixture_quantiles(model, *everything, jnp.asarray(levels)))
-    return part
+    means = jax.vmap(likelihood.mean)(own, outputs)
+    mean = average(means)
+    shift = mean - sums.mean
+    within = jnp.tensordot(weight, (means - mean) ** 2, axes=1)
+    variance = average(jax.vmap(likelihood.variance)(own, outputs))
+    entropy, log_density = sums.entropy, sums.log_density
+    if likelihood.is_classification:
+        entropies = -jnp.sum(jax.scipy.special.xlogy(means, means), axis=1)
+        entropy = entropy + (average(entropies) - entropy) * count / total
+    if targets is not None:
+        rows = jax.vmap(likelihood.log_prob, in_axes=(0, 0, None))(own, outputs, targets)
+        rows = jnp.where(valid[:, None], rows, -jnp.inf)
+        log_density = jnp.logaddexp(log_density, jax.nn.logsumexp(rows, axis=0))
+    return _Sums(
+        count=total,
+        mean=sums.mean + shift * count / total,
+        squares=sums.squares + within + shift**2 * sums.count * count / total,
+        variance=sums.variance + (variance - sums.variance) * count / total,
+        entropy=entropy,
+        log_density=log_density,
+    )
 
 
 def _blank(model: BayesianNetwork, outputs: Array, own: Any) -> _Sums:
-    mean = jax.eval_shape(model.likelihood.mean, jax.tree.map(lambda leaf: leaf[0], own), outputs[0])
-    zeros = jnp.zeros(mean.shape, mean.dtype)
+    mean = jax.eval_shape(jax.vmap(model.likelihood.mean), own, outputs)
+    zeros = jnp.zeros(mean.shape[1:], mean.dtype)
     row = zeros[0]
     return _Sums(
         count=jnp.zeros((), mean.dtype),
@@ -229,40 +212,6 @@ def _blank(model: BayesianNetwork, outputs: Array, own: Any) -> _Sums:
         entropy=row,
         log_density=jnp.full_like(row, -jnp.inf),
     )
-
-
-@eqx.filter_jit
-def _mixture_quantiles(model: BayesianNetwork, outputs: Array, own: Any, levels: Array) -> Array:
-    """`[level, targets, rows]`: bisection between the least and the largest quantile of the draws."""
-    likelihood = model.likelihood
-    num_draws = outputs.shape[0]
-
-    def of_draw(index: Array) -> tuple[Any, Array]:
-        return jax.tree.map(lambda leaf: leaf[index], own), outputs[index]
-
-    def one_level(level: Array) -> Array:
-        def extremes(index: Array, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
-            quantile = likelihood.quantile(*of_draw(index), level)
-            return jnp.minimum(bounds[0], quantile), jnp.maximum(bounds[1], quantile)
-
-        def cdf(value: Array) -> Array:
-            def add(index: Array, total: Array) -> Array:
-                return total + likelihood.cdf(*of_draw(index), value)
-
-            return lax.fori_loop(0, num_draws, add, jnp.zeros_like(value)) / num_draws
-
-        def halve(_: Array, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
-            low, high = bounds
-            middle = 0.5 * (low + high)
-            below = cdf(middle) < level
-            return jnp.where(below, middle, low), jnp.where(below, high, middle)
-
-        first = likelihood.quantile(*of_draw(jnp.asarray(0)), level)
-        low, high = lax.fori_loop(1, num_draws, extremes, (first, first))
-        low, high = lax.fori_loop(0, BISECTIONS, halve, (low, high))
-        return 0.5 * (low + high)
-
-    return lax.map(one_level, levels)
 
 
 def _join(
@@ -306,37 +255,87 @@ def sample_predictive(
     """Draws of the targets, `[sample, rows, targets]` (class numbers for a classification).
 
     Args:
-        samples: draws of a network's posterior.
-        x: inputs `[rows, ...]`.
-        num_samples: at least 1; each takes a posterior draw at random.
-        seed: of the choice of draws and of the noise.
+        samples: draws of a network's posterior; their positions may lie on disk.
+        x: inputs `[rows, ...]` in the units the network was conditioned on.
+        num_samples: at least 1. Each takes one posterior draw at random for all rows, so that a sample is a whole
+            function with its noise; no draw is taken a second time before all have been taken.
+        seed: of the choice of draws and of the noise, 0 to 2^63 - 1.
         model: the network; None: the one that the samples know.
+
+    Raises:
+        CapabilityError: no model is known.
+        DataError: x has no rows or is not finite.
+        SettingError: `num_samples` or `seed` is out of its range.
     """
     model = _model(samples, model)
+    _check_simulation(num_samples, seed)
+    positions = readable(samples.positions)
     rng = np.random.default_rng(seed)
-    chosen = zip(
-        rng.integers(samples.num_chains, size=num_samples),
-        rng.integers(samples.num_draws, size=num_samples),
-        strict=True,
-    )
-    positions = jnp.stack([jnp.asarray(samples.positions[int(chain), int(draw)]) for chain, draw in chosen])
-    return _simulate(model, x, positions, seed)
+    total = samples.num_chains * samples.num_draws
+    rounds = -(-num_samples // total)
+    chosen = np.concatenate([rng.permutation(total) for _ in range(rounds)])[:num_samples]
+    chains, draws = np.divmod(chosen, samples.num_draws)
+
+    def block(start: int, stop: int) -> Array:
+        pairs = zip(chains[start:stop].tolist(), draws[start:stop].tolist(), strict=True)
+        return jnp.asarray(np.stack([np.asarray(positions[chain, draw]) for chain, draw in pairs]))
+
+    return _simulate(model, x, block, num_samples=num_samples, seed=seed)
 
 
 def prior_predictive(model: BayesianNetwork, x: Any, *, num_samples: int, seed: int) -> np.ndarray:
     """Draws of the targets before any data, `[sample, rows, targets]`; arguments as in `sample_predictive`."""
-    keys = jax.random.split(jax.random.key(seed), num_samples)
-    return _simulate(model, x, jnp.stack([model.sample_prior(key) for key in keys]), seed)
+    _check_simulation(num_samples, seed)
+    keys = jax.random.split(_key(seed), num_samples)
+    return _simulate(
+        model, x, lambda start, stop: _prior_draws(model, keys[start:stop]), num_samples=num_samples, seed=seed
+    )
 
 
-def _simulate(model: BayesianNetwork, x: Any, positions: Array, seed: int) -> np.ndarray:
-    inputs = model.network.prepare(jnp.asarray(x, positions.dtype))
-    key = jax.random.fold_in(jax.random.key(seed), 1)
+@eqx.filter_jit
+def _prior_draws(model: BayesianNetwork, keys: Array) -> Array:
+    return lax.map(model.sample_prior, keys)
 
-    @jax.jit
-    def one(index: Array, position: Array) -> Array:
+
+def _check_simulation(num_samples: Any, seed: Any) -> None:
+    for name, value, least in (("num_samples", num_samples, 1), ("seed", seed, 0)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise SettingError(f"`{name}` must be an integer of at least {least}, got {value!r}.")
+
+
+def _key(seed: int) -> Array:
+    return jax.random.fold_in(jax.random.key(seed & 0xFFFF_FFFF), seed >> 32)
+
+
+def _simulate(
+    model: BayesianNetwork, x: Any, block: Callable[[int, int], Array], *, num_samples: int, seed: int
+) -> np.ndarray:
+    """Targets of `block(start, stop)`, which gives positions `[stop - start, dim]`, in blocks of samples and rows."""
+    rows = Rows(model, x)
+    inputs = list(rows.blocks(rows.block_size(0)))
+    key = jax.random.fold_in(_key(seed), NOISE_KEY)
+    samples = []
+    for start in range(0, num_samples, SAMPLE_BLOCK):
+        positions = block(start, min(start + SAMPLE_BLOCK, num_samples))
+        count = len(positions)
+        padding = jnp.broadcast_to(positions[-1:], (SAMPLE_BLOCK - count, positions.shape[1]))
+        positions = jnp.concatenate([positions, padding])
+        of_block = jax.random.fold_in(key, start // SAMPLE_BLOCK)
+        parts = [
+            np.asarray(_noisy(model, positions, block_inputs, jax.random.fold_in(of_block, number)))
+            for number, (block_inputs, _) in enumerate(inputs)
+        ]
+        samples.append(np.concatenate(parts, axis=1)[:count, : rows.count])
+    return np.concatenate(samples)
+
+
+@eqx.filter_jit
+def _noisy(model: BayesianNetwork, positions: Array, inputs: Array, key: Array) -> Array:
+    """Simulated targets `[sample, rows, targets]`."""
+
+    def one(pair: tuple[Array, Array]) -> Array:
+        position, key = pair
         weights, own = model.split(position)
-        outputs = model.network.apply(weights, inputs)
-        return model.likelihood.sample(jax.random.fold_in(key, index), own, outputs).T
+        return model.likelihood.sample(key, own, model.network.apply(weights, inputs)).T
 
-    return np.stack([np.asarray(one(jnp.asarray(i), position)) for i, position in enumerate(positions)])
+    return lax.map(one, (positions, jax.random.split(key, positions.shape[0])))

@@ -20,9 +20,7 @@ from ergonet.prediction.calibration import (
 _SMALLEST_PROBABILITY = float(np.finfo(np.float32).tiny)
 
 
-def classification_scores(
-    probabilities: np.ndarray, truth: np.ndarray, *, bins: int = 10
-) -> dict[str, float]:
+def classification_scores(probabilities: np.ndarray, truth: np.ndarray, *, bins: int = 10) -> dict[str, float]:
     """Scores of predicted class probabilities.
 
     Args:

@@ -77,7 +77,7 @@ class HMC(AbstractKernel):
         check.require_between("HMC", "length_jitter", length_jitter, 0, 1)
         check.require_between("HMC", "target_acceptance", target_acceptance, 0, 1)
         check.require_metric("HMC", metric)
-        self.num_steps = num_steps
+        self.num_steps = None if num_steps is None else int(num_steps)
         self.step_size = step_size
         self.step_jitter = step_jitter
         self.length_jitter = length_jitter

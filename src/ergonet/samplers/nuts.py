@@ -67,7 +67,7 @@ class NUTS(AbstractKernel):
             check.require_positive("NUTS", "step_size", step_size)
         check.require_between("NUTS", "target_acceptance", target_acceptance, 0, 1)
         check.require_metric("NUTS", metric)
-        self.max_doublings = max_doublings
+        self.max_doublings = int(max_doublings)
         self.step_size = step_size
         self.metric = metric
         self.target_acceptance = target_acceptance
@@ -75,7 +75,7 @@ class NUTS(AbstractKernel):
             criterion=criterion or Generalised(),
             selection=selection or Multinomial(),
             integrator=resolve_integrator(integrator),
-            max_doublings=max_doublings,
+            max_doublings=self.max_doublings,
         )
 
     def init(self, target: Target, position: Position) -> State:

@@ -1,0 +1,77 @@
+"""Draws and rows in blocks of one shape, so that memory is bounded and one compiled program serves all blocks."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ergonet._errors import DataError
+from ergonet._types import Array, Bool
+from ergonet.models.network_posterior import BayesianNetwork
+
+DRAW_BLOCK = 64  # draws whose outputs are held at once
+ROW_BLOCKS = (32, 256)  # rows of a block: the smaller where it is enough
+KEPT_BYTES = 128 * 2**20  # outputs of all draws for one block of rows, while quantiles are solved
+HELD_BYTES = 256 * 2**20  # stored positions up to this size are read once, larger ones once for each block of rows
+
+
+def readable(positions: Any) -> Any:
+    """Positions in memory where they are small; larger stored ones stay where they are, to be read in blocks."""
+    is_small = math.prod(positions.shape) * np.dtype(positions.dtype).itemsize <= HELD_BYTES
+    return np.asarray(positions[...]) if is_small else positions
+
+
+class Rows:
+    """Inputs and targets cut into blocks of one shape, the last padded with its own last row."""
+
+    def __init__(self, model: BayesianNetwork, x: Any, y: Any = None):
+        self._model = model
+        self._x = _checked_inputs(x)
+        self.count = self._x.shape[0]
+        self.num_outputs = model.num_outputs(model.network.prepare(jnp.asarray(self._x[:1])))
+        self._targets: Array | None = None
+        if y is not None:
+            if np.shape(y)[:1] != (self.count,):
+                raise DataError(f"`x` has {self.count} rows, but `y` has shape {list(np.shape(y))}. They must match.")
+            self._targets = model.likelihood.prepare(jnp.asarray(y), self.num_outputs)
+
+    def block_size(self, num_kept: int) -> int:
+        """Rows of a block, when the outputs of so many draws must be kept for it."""
+        size = next((size for size in ROW_BLOCKS if self.count <= size), ROW_BLOCKS[-1])
+        return max(1, min(size, KEPT_BYTES // (4 * self.num_outputs * num_kept))) if num_kept else size
+
+    def blocks(self, size: int) -> Iterator[tuple[Array, Array | None]]:
+        """Prepared inputs and targets (or None) of each block."""
+        for start in range(0, self.count, size):
+            index = np.minimum(np.arange(start, start + size), self.count - 1)
+            inputs = self._model.network.prepare(jnp.asarray(self._x[index]))
+            yield inputs, None if self._targets is None else self._targets[:, index].astype(inputs.dtype)
+
+
+def _checked_inputs(x: Any) -> np.ndarray:
+    inputs = np.asarray(x)
+    if inputs.ndim < 1 or inputs.shape[0] == 0:
+        raise DataError(f"`x` must have at least 1 row, got shape {list(inputs.shape)}.")
+    inputs = inputs if np.issubdtype(inputs.dtype, np.floating) else inputs.astype(np.float32)
+    bad = ~np.isfinite(inputs.reshape(len(inputs), -1))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise DataError(
+            f"`x` holds {int(bad.sum())} values that are NaN or infinite, the first at row {row}, column {column} "
+            f"(counted from 0). Drop those rows or fill them in."
+        )
+    return inputs
+
+
+def draw_blocks(positions: Any) -> Iterator[tuple[Array, Bool[np.ndarray, "draw"]]]:
+    """Positions of all chains in blocks `[DRAW_BLOCK, dim]`, and which of their rows are draws, not padding."""
+    num_chains, num_draws, _ = positions.shape
+    for chain in range(num_chains):
+        for start in range(0, num_draws, DRAW_BLOCK):
+            block = np.asarray(positions[chain, start : start + DRAW_BLOCK])
+            count = len(block)
+            if count < DRAW_BLOCK:
+                block = np.concatenate([block, np.repeat(block[-1:], DRAW_BLOCK - count, axis=0)])
+            yield jnp.asarray(block), np.arange(DRAW_BLOCK) < count

@@ -1,0 +1,116 @@
+"""The benchmark command works from end to end; its figures are not judged here."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from benchmarks import page, problems, rounds
+from benchmarks.timing import Spread
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module", params=sorted(problems.PROBLEMS))
+def problem(request: pytest.FixtureRequest) -> problems.Problem:
+    return problems.PROBLEMS[request.param]()
+
+
+@pytest.mark.slow
+def test_a_quick_run_writes_its_page_with_a_row_for_every_sampler(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "benchmarks.run", "--quick", "--out", tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    text = (tmp_path / "speed.md").read_text(encoding="utf-8")
+    record = json.loads((tmp_path / "speed.json").read_text(encoding="utf-8"))
+    assert "A quick run" in text
+    for contestant in rounds.CONTESTANTS:
+        is_installed = importlib.util.find_spec(contestant.requires) is not None
+        assert (contestant.module in record["samplers"]) == is_installed
+        row = next(line for line in text.splitlines() if line.startswith(f"| {contestant.title} |"))
+        assert ("is not installed" in row) != is_installed
+    for runs in record["samplers"].values():
+        assert all(run["run_seconds"] > 0 and run["gradients"] > 0 for run in runs)
+    assert set(record["gradients"]) == set(problems.PROBLEMS)
+
+
+def test_a_quick_run_does_not_replace_the_published_results() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "benchmarks.run", "--quick"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert answer.returncode == 2
+    assert "--out" in answer.stderr
+
+
+def test_an_absent_peer_has_a_row_that_says_so() -> None:
+    absent = page.sampler_table({})
+    assert absent.count("is not installed") == len(rounds.CONTESTANTS)
+
+
+def test_every_sampler_has_the_same_density_up_to_a_constant(problem: problems.Problem) -> None:
+    target = problems.ergonet_target(problem)
+    density = problems.log_density(problem)
+    ours = np.array(
+        [target.potential(jnp.asarray(q)) for q in problems.to_ergonet(problem, problem.starts)], np.float64
+    )
+    theirs = np.array([-density(jnp.asarray(q)) for q in problem.starts], np.float64)
+    difference = ours - theirs
+    np.testing.assert_allclose(difference, difference[0], atol=1e-5 * np.abs(ours).max())
+    assert np.ptp(ours) > 100 * np.ptp(difference)
+
+
+def test_positions_of_the_library_and_of_the_peers_translate_both_ways(problem: problems.Problem) -> None:
+    there = problems.to_ergonet(problem, problem.starts)
+    assert not np.array_equal(there, problem.starts)
+    np.testing.assert_array_equal(problems.from_ergonet(problem, there), problem.starts)
+
+
+def test_predictions_are_those_of_the_library(problem: problems.Problem) -> None:
+    target = problems.ergonet_target(problem)
+    positions = problem.starts[:2, None, :]
+    ours = problems.predictions(problem, positions)[:, 0]
+    parts = [
+        target.model.outputs(jnp.asarray(q), jnp.asarray(problem.x_test.T))
+        for q in problems.to_ergonet(problem, positions[:, 0])
+    ]
+    expected = np.stack([np.asarray(target.model.likelihood.monitor({}, outputs)).T.reshape(-1) for outputs in parts])
+    np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_a_problem_survives_its_file(problem: problems.Problem, tmp_path: Path) -> None:
+    problem.save(tmp_path / "problem.npz")
+    again = problems.load(tmp_path / "problem.npz")
+    assert (again.name, again.sizes, again.has_bias, again.noise) == (
+        problem.name,
+        problem.sizes,
+        problem.has_bias,
+        problem.noise,
+    )
+    np.testing.assert_array_equal(again.starts, problem.starts)
+    assert problem.starts.shape[1] == problem.dim
+
+
+def test_effective_draws_of_independent_draws_are_their_number() -> None:
+    values = np.random.default_rng(0).standard_normal((4, 500, 30))
+    least, median = rounds.effective_draws(values)
+    assert 0.7 * 2000 < least <= median < 1.3 * 2000
+
+
+def test_a_spread_is_a_median_with_its_range() -> None:
+    assert Spread.of([3.0, 1.0, 2.0]) == Spread(2.0, 1.0, 3.0)
