@@ -23,7 +23,7 @@ class Gaussian(eqx.Module):
         return -0.5 * jnp.sum(((q - self.mean) / self.scale) ** 2)
 
 
-def gaussian_target(scale=SCALES, mean=0.0):
+def gaussian_target(scale: Any = SCALES, mean=0.0):
     scale = jnp.asarray(scale, jnp.float32)
     return Target.from_logdensity(Gaussian(jnp.full_like(scale, mean), scale), jnp.zeros_like(scale))
 

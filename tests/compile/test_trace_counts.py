@@ -20,7 +20,7 @@ from tests.sampling import place_in_one_batch
 PROGRAMS = ("first_record", "advance_chain", "finish_stage")
 KERNELS = {
     "nuts": lambda: NUTS(max_doublings=4),
-    "hmc": lambda: HMC(),
+    "hmc": HMC,
     "hmc, nothing to tune": lambda: HMC(num_steps=3, step_size=0.2, metric="identity"),
 }
 
@@ -73,7 +73,7 @@ def compiled(caplog):
         caplog.clear()
         return Counter(names)
 
-    jax.config.update("jax_log_compiles", True)  # noqa: FBT003 - for all threads, which a context manager is not
+    jax.config.update("jax_log_compiles", True)
     try:
         with caplog.at_level(logging.WARNING, logger="jax"):
             yield count

@@ -63,7 +63,7 @@ class Reference:
     def build(self, depth, state, sign, offset, out: Outcome):
         """A subtree of 2^depth new states; None where it is invalid, with the reason in `out.stop`."""
         if depth == 0:
-            q, p = self.leapfrog(*state, sign)
+            q, p = self.leapfrog(state[0], state[1], sign)
             offset += sign
             out.visited.append(offset)
             out.positions[offset] = q

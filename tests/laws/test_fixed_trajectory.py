@@ -34,8 +34,9 @@ def integers(energies):
 
 
 @eqx.filter_jit
-def propose(kernel, target, metric, phase, step_size, num_steps, uniform):
+def propose(kernel, target, metric, phase, settings):
     """The whole trajectory; its end, its probability and the state that it leaves."""
+    step_size, num_steps, uniform = settings
     trajectory = kernel.trajectory.begin(phase, step_size, num_steps, uniform)
     tuning = Tuning(step_size=step_size, metric=metric, num_steps=num_steps)
     trajectory = jax.lax.while_loop(
@@ -57,8 +58,8 @@ def transition_on_integers(kernel, energies, starts, num_steps):
     matrix = np.zeros((len(states), len(states) + 1))  # the last column: outside of the starts
     for (place, sign), row in index.items():
         begin = phase_at(target, jnp.array([float(place)]), jnp.array([float(sign)]))
-        arguments = (begin, jnp.asarray(1.0), jnp.asarray(num_steps), jnp.asarray(0.5))
-        _, probability, _, _ = propose(kernel, target, IdentityMetric(), *arguments)
+        settings = (jnp.asarray(1.0), jnp.asarray(num_steps), jnp.asarray(0.5))
+        _, probability, _, _ = propose(kernel, target, IdentityMetric(), begin, settings)
         end = (place + sign * num_steps, -sign)
         matrix[row, index.get(end, -1)] += float(probability)
         matrix[row, index[(place, sign)]] += 1 - float(probability)
@@ -85,7 +86,8 @@ class NoAcceptStep(HMC):
 
 def test_a_missing_accept_step_is_caught():
     energies = 2.0 * np.random.default_rng(4).normal(size=44)
-    kernel = eqx.tree_at(lambda k: k.trajectory, NoAcceptStep(num_steps=3, step_size=1.0), Fixed(Shift()))
+    no_accept_step = NoAcceptStep(num_steps=3, step_size=1.0)  # pyright: ignore[reportCallIssue]
+    kernel = eqx.tree_at(lambda k: k.trajectory, no_accept_step, Fixed(Shift()))
     matrix, states = transition_on_integers(kernel, energies, list(range(10, 34)), 3)
     weights = np.array([np.exp(-energies[place]) for place, _ in states])
     flow = weights[:, None] * matrix[:, :-1]
@@ -105,9 +107,9 @@ def test_a_proposal_is_an_involution_and_balances(name):
     for _ in range(20):
         begin = phase_at(target, *(jnp.asarray(0.8 * rng.normal(size=3)) for _ in range(2)))
         settings = (jnp.asarray({"yoshida": 0.25}.get(name, 0.4)), jnp.asarray(7), jnp.asarray(0.5))
-        end, there, _, info = propose(kernel, target, metric, begin, *settings)
+        end, there, _, info = propose(kernel, target, metric, begin, settings)
         turned = Phase(end.position, -end.momentum, end.potential, end.gradient)
-        back, again, _, _ = propose(kernel, target, metric, turned, *settings)
+        back, again, _, _ = propose(kernel, target, metric, turned, settings)
         np.testing.assert_allclose(back.position, begin.position, rtol=0, atol=1e-9)
         np.testing.assert_allclose(back.momentum, -begin.momentum, rtol=0, atol=1e-9)
         flows = [p * np.exp(-total_energy(z)) for p, z in ((there, begin), (again, end))]
@@ -124,7 +126,7 @@ def test_the_state_moves_where_the_uniform_is_below_the_probability(uniform):
     for _ in range(20):
         begin = phase_at(target, *(jnp.asarray(1.5 * rng.normal(size=3)) for _ in range(2)))
         settings = (jnp.asarray(0.7), jnp.asarray(5), jnp.asarray(uniform))
-        end, probability, state, info = propose(kernel, target, IdentityMetric(), begin, *settings)
+        end, probability, state, info = propose(kernel, target, IdentityMetric(), begin, settings)
         moved = uniform < float(probability)
         kept = end if moved else begin
         np.testing.assert_array_equal(state.position, kept.position)
@@ -143,8 +145,8 @@ def test_a_trajectory_stops_at_a_broken_energy_and_stays(bad, where):
     energies[where] = bad
     target = integers(energies)
     begin = phase_at(target, jnp.array([11.0]), jnp.array([1.0]))
-    arguments = (begin, jnp.asarray(1.0), jnp.asarray(4), jnp.asarray(0.0))
-    _, probability, state, info = propose(with_integrator(Shift()), target, IdentityMetric(), *arguments)
+    settings = (jnp.asarray(1.0), jnp.asarray(4), jnp.asarray(0.0))
+    _, probability, state, info = propose(with_integrator(Shift()), target, IdentityMetric(), begin, settings)
     assert float(probability) == 0
     assert float(state.position[0]) == 11
     assert bool(info.diverging)

@@ -28,7 +28,7 @@ def build_target():
 
 def build_metric(name):
     metrics = {
-        "identity": lambda: IdentityMetric(),
+        "identity": IdentityMetric,
         "diagonal": lambda: DiagonalMetric(scale=jnp.array([0.6, 1.5, 0.9])),
         "dense": lambda: DenseMetric(factor=jnp.asarray(FACTOR)),
     }

@@ -35,7 +35,7 @@ def banana_with_a_wall(q):
 
 
 METRICS = {
-    "identity": lambda: IdentityMetric(),
+    "identity": IdentityMetric,
     "diagonal": lambda: DiagonalMetric(scale=jnp.array([0.7, 1.3])),
     "dense": lambda: DenseMetric(factor=jnp.asarray(FACTOR)),
 }

@@ -80,7 +80,7 @@ def test_the_right_sampler_at_that_step_size_passes(tuned):
 
 def test_a_sampler_without_its_accept_step_is_caught(tuned):
     problem, step_size = tuned
-    kernel = NoAcceptStep(num_steps=8, step_size=step_size, metric="identity")
+    kernel = NoAcceptStep(num_steps=8, step_size=step_size, metric="identity")  # pyright: ignore[reportCallIssue]
     samples = run(problem, kernel)
     assert np.max(np.abs(z_scores(samples.positions, problem.mean, problem.square))) > 4
 

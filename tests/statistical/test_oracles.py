@@ -1,12 +1,13 @@
 """A logistic regression against NumPyro and BlackJAX on the same density."""
 
+from typing import Any
+
 import blackjax
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpyro.infer import MCMC
-from numpyro.infer import NUTS as NumPyroNUTS
+from numpyro import infer
 
 import ergonet
 from ergonet import HMC, NUTS, Target
@@ -21,8 +22,8 @@ DRAWS, CHAINS = 3000, 4
 @pytest.fixture(scope="module")
 def numpyro_draws():
     density = logistic()
-    kernel = NumPyroNUTS(potential_fn=lambda w: -density(w))
-    mcmc = MCMC(
+    kernel = infer.NUTS(potential_fn=lambda w: -density(w))
+    mcmc = infer.MCMC(
         kernel, num_warmup=500, num_samples=DRAWS, num_chains=CHAINS, chain_method="vectorized", progress_bar=False
     )
     mcmc.run(jax.random.key(3), init_params=jnp.zeros((CHAINS, 10)))
@@ -36,11 +37,11 @@ def blackjax_draws():
     @jax.jit
     def chain(key):
         key_warm, key_run = jax.random.split(key)
-        warmup = blackjax.window_adaptation(blackjax.nuts, density)
+        warmup: Any = blackjax.window_adaptation(blackjax.nuts, density)
         (state, parameters), _ = warmup.run(key_warm, jnp.zeros(10), num_steps=500)
         step = blackjax.nuts(density, **parameters).step
 
-        def one(state, key):
+        def one(state: Any, key):
             state, _ = step(key, state)
             return state, state.position
 

@@ -153,7 +153,7 @@ def test_what_a_target_does_not_offer_is_said():
 )
 def test_examples_that_cannot_be_sampled_are_refused(example, complaint):
     with pytest.raises(SettingError, match=complaint):
-        Target.from_logdensity(lambda q: 0.0, example)
+        Target.from_logdensity(lambda q: jnp.zeros(()), example)
 
 
 def test_a_density_must_be_a_scalar():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import NUTS, MLP, BayesianNetwork, Target, likelihoods, priors
+from ergonet import MLP, NUTS, BayesianNetwork, Target, likelihoods, priors
 from ergonet._errors import CapabilityError, MemoryPlanError, RunDirectoryError
 from ergonet.inference import memory
 from ergonet.inference.jobs import Job
@@ -24,11 +24,11 @@ from tests.sampling import draw, gaussian_target
 
 
 class Watcher(AbstractProgress):
-    """Calls `action` at the first tick that has `done` transitions of the run."""
+    """Calls `action` once, as soon as every chain has done so many transitions."""
 
     def __init__(self, done=0, action=lambda: None):
         self.done, self.action = done, action
-        self.ticks, self.said, self.ended = [], [], 0
+        self.ticks, self.said, self.ended, self.reached = [], [], 0, {}
 
     def begin(self, num_jobs, chains_per_job):
         self.jobs = (num_jobs, chains_per_job)
@@ -38,7 +38,8 @@ class Watcher(AbstractProgress):
 
     def tick(self, tick):
         self.ticks.append(tick)
-        if tick.done >= self.done:
+        self.reached[tick.job] = tick.done
+        if len(self.reached) == self.jobs[0] and min(self.reached.values()) >= self.done:
             self.done = np.inf
             self.action()
 
@@ -75,17 +76,20 @@ def test_ctrl_c_keeps_the_draws(small_chunks, action):
 
 def test_ctrl_c_while_a_block_is_kept_loses_nothing(small_chunks):
     class Interrupted(MemoryStore):
-        writes = 0
+        def allocate(self, *arguments):
+            super().allocate(*arguments)
+            self.seen = {0: 0, 1: 0}
 
         def write(self, chain, start, block):
-            Interrupted.writes += 1
-            if Interrupted.writes == 6:
+            if min(self.seen.values()) >= 20:  # every chain has draws, and this block comes on top
+                self.seen = {0: -1000, 1: -1000}
                 raise KeyboardInterrupt
             super().write(chain, start, block)
+            self.seen[chain] = start + len(block["lp"])
 
     stopped = draw(num_draws=500, store=Interrupted())
     whole = draw(num_draws=100)
-    assert stopped.num_draws >= 10
+    assert stopped.num_draws >= 20
     np.testing.assert_array_equal(stopped.positions, whole.positions[:, : stopped.num_draws])
 
 
@@ -99,12 +103,12 @@ def test_ctrl_c_in_the_warmup_is_ctrl_c(small_chunks):
 def test_a_time_limit_keeps_the_draws(small_chunks):
     watcher = Watcher()
     draw()  # compile before the clock runs
-    stopped = draw(num_draws=10**6, time_limit=2.0, progress=watcher)
+    stopped = draw(num_draws=10**6, time_limit=3.0, progress=watcher)
     assert 10 <= stopped.num_draws < 10**6
     assert stopped.about["stopped_by"] == "the time limit"
     assert np.all(np.isfinite(stopped.positions))
     assert np.all(np.asarray(stopped.positions[:, -1]) != 0)
-    assert stopped.seconds["total"] < 10
+    assert stopped.seconds["total"] < 60
 
 
 def test_a_time_limit_in_the_warmup_is_an_error(small_chunks):
@@ -182,7 +186,7 @@ def test_a_stopped_stored_run_is_readable(small_chunks, tmp_path):
 
 
 def test_folders_that_hold_no_run(tmp_path):
-    with pytest.raises(RunDirectoryError, match="holds no `manifest.json`"):
+    with pytest.raises(RunDirectoryError, match=r"holds no `manifest\.json`"):
         ergonet.load(tmp_path)
     (tmp_path / "manifest.json").write_text('{"format_version": 99}')
     with pytest.raises(RunDirectoryError, match="format version 99"):

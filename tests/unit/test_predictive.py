@@ -8,7 +8,7 @@ from scipy import stats
 
 from ergonet import MLP, BayesianNetwork, Samples, likelihoods, priors
 from ergonet._errors import CapabilityError, DataError, SettingError
-from ergonet.prediction import predictive
+from ergonet.prediction import blocks, predictive
 from ergonet.prediction.predictive import predict, prior_predictive, sample_predictive
 
 KINDS = {
@@ -86,7 +86,7 @@ def test_quantiles_are_those_of_the_mixture(kind):
     samples = samples_of(model, draws=20)
     prediction = predict(samples, x, model=model, levels=(0.05, 0.5, 0.95))
     every = naive(model, samples, x, y)
-    for level, quantiles in zip(prediction.levels, prediction.quantiles, strict=True):
+    for level, quantiles in zip(prediction.levels, np.asarray(prediction.quantiles), strict=True):
         for row, target in np.ndindex(quantiles.shape):
             mean, sd = every["mean"][:, row, target], np.sqrt(every["variance"][:, row, target])
             below = stats.norm.cdf(quantiles[row, target], mean, sd).mean()
@@ -129,7 +129,7 @@ def test_never_holds_more_outputs_than_it_may(monkeypatch):
     monkeypatch.setattr(predictive, "_outputs", watched)
     predict(samples, x, model=model)
     assert max(rows for _, _, rows in seen) == 16
-    assert max(draws for draws, _, _ in seen) == predictive.DRAW_BLOCK
+    assert max(draws for draws, _, _ in seen) == blocks.DRAW_BLOCK
 
 
 @pytest.mark.parametrize("kind", KINDS)

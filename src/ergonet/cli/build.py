@@ -20,7 +20,7 @@ Table = Mapping[str, Any]
 
 
 def check(settings: Settings) -> None:
-    """Refuse what can be refused before any data are read.
+    """Refuse names that are not known, and what no data could make right.
 
     Raises:
         SettingError: an activation, prior, likelihood or kernel, or a setting of one, is not known or out of range.

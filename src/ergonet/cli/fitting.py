@@ -43,16 +43,13 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
     """
     path = choose_path(out, _name(settings.data))
     check_free(path, overwrite=overwrite)
+    dataset = load_data(settings.data, seed=settings.run.seed)
     keep_compiled_programs()
 
-    from ergonet.cli import build
+    from ergonet.cli import build, evaluation
 
     build.check(settings)
-    dataset = load_data(settings.data, seed=settings.run.seed)
     settings = build.complete(settings, dataset.preprocessing)
-
-    from ergonet.cli import evaluation
-
     model, kernel = build.model_of(settings, dataset.preprocessing), build.kernel_of(settings)
     plan = evaluation.plan_predictions(
         settings,
@@ -235,4 +232,4 @@ def keep_compiled_programs() -> None:
     except OSError:
         return
     jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -256,7 +256,7 @@ def errors_in_one_line() -> Iterator[None]:
             sys.stderr.write(f"Error: {_one_line(error)}\n")
             raise typer.Exit(BAD_INPUT) from error
         except KeyboardInterrupt as error:
-            sys.stderr.write(f"{error or 'Interrupted before there was anything to keep.'}\n")
+            sys.stderr.write(f"{str(error) or 'Interrupted before there was anything to keep.'}\n")
             raise typer.Exit(INTERRUPTED) from error
 
 

@@ -6,7 +6,6 @@ what a warm-up stage has learned. Keys are `fold_in(fold_in(seed, chain), transi
 of chains, devices or chunks.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -106,26 +105,28 @@ def advance_chain(
     capacity: int,
 ) -> tuple[ChainRecord, Draws]:
     """`count` kept draws of `thin` transitions each, at most `capacity` of them."""
+    blank = blank_draws(kernel, target, record, capacity)
 
-    def one(record: ChainRecord) -> tuple[ChainRecord, Info]:
+    def transition(_: Count, carry: tuple[ChainRecord, Info]) -> tuple[ChainRecord, Info]:
+        record, before = carry
         tuning = proposed_length(kernel, record, plan)
         key = jax.random.fold_in(record.key, record.transition)
         state, info = run_transition(kernel, key, target, record.state, tuning)
         learning, tuning = learn(kernel, target, record, tuning, plan, state, info)
         return ChainRecord(
             key=record.key, transition=record.transition + 1, state=state, tuning=tuning, learning=learning
-        ), info
+        ), merge_infos(before, info)
 
     def kept(index: Count, carry: tuple[ChainRecord, Draws]) -> tuple[ChainRecord, Draws]:
         record, draws = carry
         step_size = record.tuning.step_size
-        record, info = one(record)
-        record, info = lax.fori_loop(1, thin, lambda _, both: _thin(both, one), (record, info))
+        nothing = no_info(jax.tree.map(lambda leaf: leaf[0], blank.info))
+        record, info = lax.fori_loop(0, thin, transition, (record, nothing))  # one body, so one compilation of it
         row = Draws(positions=record.state.position, potential=record.state.potential, step_size=step_size, info=info)
         written = jax.tree.map(lambda all_, new: lax.dynamic_update_index_in_dim(all_, new, index, 0), draws, row)
         return record, written
 
-    return lax.fori_loop(0, count, kept, (record, blank_draws(kernel, target, record, capacity)))
+    return lax.fori_loop(0, count, kept, (record, blank))
 
 
 def blank_draws(kernel: AbstractKernel, target: Target, record: ChainRecord, capacity: int) -> Draws:
@@ -136,11 +137,10 @@ def blank_draws(kernel: AbstractKernel, target: Target, record: ChainRecord, cap
     return jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), shapes)
 
 
-def _thin(
-    both: tuple[ChainRecord, Info], one: Callable[[ChainRecord], tuple[ChainRecord, Info]]
-) -> tuple[ChainRecord, Info]:
-    record, info = one(both[0])
-    return record, merge_infos(both[1], info)
+def no_info(example: Info) -> Info:
+    """What `merge_infos` adds to and leaves the other as it was."""
+    zeros = jax.tree.map(jnp.zeros_like, example)
+    return eqx.tree_at(lambda info: info.tree_depth, zeros, jnp.full_like(example.tree_depth, -1))
 
 
 def merge_infos(before: Info, now: Info) -> Info:

@@ -164,8 +164,8 @@ class Samples:
         found = []
         if divergences:
             found.append(
-                f"{divergences} of {total} draws end a divergent trajectory ({nonfinite} of them with an energy that is "
-                f"not finite): the draws may miss a part of the posterior. Raise `target_acceptance`, e.g. to 0.95."
+                f"{divergences} of {total} draws end a divergent trajectory ({nonfinite} of them with an energy that "
+                f"is not finite): the draws may miss a part of the posterior. Raise `target_acceptance`, e.g. to 0.95."
             )
         if stuck:
             found.append(
@@ -219,7 +219,8 @@ class Samples:
             RunDirectoryError: the folder exists and `overwrite` is not set.
         """
         store = ZarrStore(path, overwrite=overwrite)
-        positions = self.positions[...] if overwrite else self.positions  # they may lie in the folder that goes
+        # Read first what may lie in the folder that is replaced.
+        positions = self.positions[...] if overwrite else self.positions
         arrays: dict[str, Any] = {POSITIONS: positions, **self.stats}
         fields = {name: (tuple(a.shape[2:]), np.dtype(a.dtype)) for name, a in arrays.items()}
         store.allocate(self.num_chains, self.num_draws, fields)

@@ -13,7 +13,6 @@ from ergonet.models.network_posterior import BayesianNetwork
 
 DRAW_BLOCK = 64  # draws whose outputs are held at once
 ROW_BLOCKS = (32, 256)  # rows of a block: the smaller where it is enough
-KEPT_BYTES = 128 * 2**20  # outputs of all draws for one block of rows, while quantiles are solved
 HELD_BYTES = 256 * 2**20  # stored positions up to this size are read once, larger ones once for each block of rows
 
 
@@ -37,10 +36,10 @@ class Rows:
                 raise DataError(f"`x` has {self.count} rows, but `y` has shape {list(np.shape(y))}. They must match.")
             self._targets = model.likelihood.prepare(jnp.asarray(y), self.num_outputs)
 
-    def block_size(self, num_kept: int) -> int:
-        """Rows of a block, when the outputs of so many draws must be kept for it."""
+    def block_size(self, most_outputs: int | None = None) -> int:
+        """Rows of a block, with at most so many outputs of one draw where that is asked for."""
         size = next((size for size in ROW_BLOCKS if self.count <= size), ROW_BLOCKS[-1])
-        return max(1, min(size, KEPT_BYTES // (4 * self.num_outputs * num_kept))) if num_kept else size
+        return size if most_outputs is None else max(1, min(size, most_outputs // self.num_outputs))
 
     def blocks(self, size: int) -> Iterator[tuple[Array, Array | None]]:
         """Prepared inputs and targets (or None) of each block."""

@@ -23,6 +23,7 @@ from ergonet.models.network_posterior import BayesianNetwork, NetworkPosterior
 from ergonet.prediction.blocks import Rows, draw_blocks, readable
 from ergonet.prediction.quantiles import mixture_quantiles
 
+KEPT_BYTES = 128 * 2**20  # outputs of all draws for one block of rows, while quantiles are solved
 SAMPLE_BLOCK = 16  # draws that are simulated at once
 NOISE_KEY = 0xFFFF_FFFF  # a fold_in number for the noise, apart from the keys of prior draws
 
@@ -109,7 +110,7 @@ def predict(
         levels = ()
     rows = Rows(model, x, y)
     positions = readable(samples.positions)
-    size = rows.block_size(samples.num_chains * samples.num_draws if levels else 0)
+    size = rows.block_size(KEPT_BYTES // (4 * samples.num_chains * samples.num_draws) if levels else None)
     parts = [_predict_block(model, positions, block, levels) for block in rows.blocks(size)]
     return _join(model, parts, levels=levels, count=rows.count, has_targets=y is not None)
 
@@ -140,12 +141,13 @@ def _predict_block(model: BayesianNetwork, positions: Any, block: Any, levels: t
             count = int(valid.sum())
             kept.append(jax.tree.map(lambda leaf, n=count: np.asarray(leaf)[:n], (outputs, own)))
     assert sums is not None
-    part = {name: np.asarray(getattr(sums, name)) for name in ("mean", "squares", "variance", "entropy", "log_density")}
+    names = ("mean", "squares", "variance", "entropy", "log_density")
+    part: dict[str, Any] = {name: np.asarray(getattr(sums, name)) for name in names}
     part["count"] = float(sums.count)
     if levels:
-        everything = jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *kept)
+        outputs, own = jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *kept)
         kept.clear()
-        part["quantiles"] = np.asarray(_quantiles(model, *everything, jnp.asarray(levels, inputs.dtype)))
+        part["quantiles"] = np.asarray(_quantiles(model, outputs, own, jnp.asarray(levels, inputs.dtype)))
     return part
 
 
@@ -312,7 +314,7 @@ def _simulate(
 ) -> np.ndarray:
     """Targets of `block(start, stop)`, which gives positions `[stop - start, dim]`, in blocks of samples and rows."""
     rows = Rows(model, x)
-    inputs = list(rows.blocks(rows.block_size(0)))
+    inputs = list(rows.blocks(rows.block_size()))
     key = jax.random.fold_in(_key(seed), NOISE_KEY)
     samples = []
     for start in range(0, num_samples, SAMPLE_BLOCK):

@@ -1,0 +1,308 @@
+"""The command as a newcomer starts it: a subprocess in an empty folder, with tiny settings."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ergonet.report import RunRecord
+
+COMMAND = str(Path(sys.executable).with_name("ergonet"))
+TINY = ("--chains", "2", "--warmup", "20", "--draws", "20", "--hidden", "4")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("newcomer")
+
+
+@pytest.fixture(scope="module")
+def ergonet(folder, request):
+    cache = request.config.cache.mkdir(f"command-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}")
+    environment = os.environ | {"XDG_CACHE_HOME": str(cache)}
+
+    def run(*arguments, code=0):
+        answer = subprocess.run(
+            [COMMAND, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert answer.returncode == code, f"{arguments}: {answer.returncode}\n{answer.stdout}\n{answer.stderr}"
+        assert "Traceback" not in answer.stderr
+        return answer
+
+    run.environment = environment
+    return run
+
+
+@pytest.fixture(scope="module")
+def houses(folder):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"size": random.normal(80, 20, 60), "age": random.uniform(0, 90, 60)})
+    table["price"] = 2000 * table["size"] - 500 * table["age"] + random.normal(0, 9000, 60)
+    table["kind"] = np.where(table["price"] > table["price"].median(), "dear", "cheap")
+    table.drop(columns="kind").to_csv(folder / "houses.csv", index=False)
+    table.drop(columns="price").to_parquet(folder / "kinds.parquet")
+    table[["age", "size"]].head(5).to_csv(folder / "new.csv", index=False)
+    return table
+
+
+@pytest.fixture(scope="module")
+def regression(ergonet, houses):
+    return ergonet("fit", "houses.csv", "--target", "price", *TINY, "--out", "houses-run", "--strict", code=3)
+
+
+@pytest.fixture(scope="module")
+def digits(ergonet):
+    return ergonet("fit", "digits", "--chains", "2", "--warmup", "20", "--draws", "10")
+
+
+def test_a_fit_leaves_a_whole_run_directory(regression, folder):
+    run = folder / "houses-run"
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert set(manifest["files"]) == {entry.name for entry in run.iterdir()} - {"manifest.json"}
+    assert "report.html" in manifest["files"]
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert (metrics["task"], metrics["num_train"], metrics["num_test"], metrics["dim"]) == ("regression", 48, 12, 18)
+    assert {"setup", "compile", "warmup", "sampling", "total"} <= metrics["seconds"].keys()
+    assert metrics["gradients"]["sampling"] > 0
+    assert {"rmse", "nll", "calibration"} <= metrics["test"].keys()
+    wanted = {"divergences", "max_rhat_function", "min_ess_bulk_function", "min_ess_bulk_weights", "min_ebfmi"}
+    assert wanted <= metrics["diagnostics"].keys()
+    record = RunRecord.load(run)
+    assert record.stats["lp"].shape == record.warmup_stats["lp"].shape == (2, 20)
+    assert record.evaluation["quantiles"].shape == (len(record.evaluation["levels"]), 12, 1)
+    assert record.evaluation["function_draws"].shape[:2] == (2, 20)
+
+
+def test_a_fit_says_what_it_does_and_what_is_off(regression):
+    for words in ("48 rows to learn from, 12 held out", "2-4-1", "GiB", "Test RMSE", "R-hat", "Divergences", "E-BFMI"):
+        assert words in regression.stdout
+    assert "GiB" in regression.stderr
+    assert "! " in regression.stdout  # 20 draws are not enough, and it says so
+    assert regression.stdout.rstrip().endswith("Report: houses-run/report.html")
+
+
+def test_test_scores_are_in_the_unit_of_the_target(regression, folder, houses):
+    record = RunRecord.load(folder / "houses-run")
+    truth = houses["price"].to_numpy()[record.evaluation["test_rows"]]
+    np.testing.assert_allclose(record.evaluation["truth"][:, 0], truth, rtol=1e-5)
+    rmse = np.sqrt(np.mean((record.evaluation["mean"][:, 0] - truth) ** 2))
+    assert record.metrics["test"]["rmse"] == pytest.approx(rmse, rel=1e-4)
+    # The density of a standardised target would be lower by the log of its standard deviation, about 10.7 nats.
+    assert record.metrics["test"]["nll"] > np.log(truth.std())
+
+
+def test_settings_are_saved_and_give_the_same_run_again(regression, ergonet, folder):
+    settings = tomllib.loads((folder / "houses-run" / "settings.toml").read_text())
+    assert settings["likelihood"] == {"name": "gaussian"}
+    assert settings["kernel"]["max_doublings"] == 10
+    ergonet("fit", "--settings", "houses-run/settings.toml", "--out", "again", "--quiet")
+    first, second = (RunRecord.load(folder / name) for name in ("houses-run", "again"))
+    for name in ("mean", "sd", "quantiles", "function_draws"):
+        np.testing.assert_array_equal(first.evaluation[name], second.evaluation[name])
+
+
+def test_predictions_of_a_regression(regression, ergonet, folder):
+    ergonet("predict", "houses-run", "new.csv", "--out", "p.csv")
+    table = pd.read_csv(folder / "p.csv")
+    assert list(table.columns) == ["mean", "sd", "q05", "q95"]
+    assert len(table) == 5
+    assert (table["q05"] < table["mean"]).all()
+    assert (table["mean"] < table["q95"]).all()
+    assert table["mean"].between(0, 400_000).all()
+    ergonet("predict", "houses-run", "new.csv", "--out", "p.parquet")
+    np.testing.assert_allclose(pd.read_parquet(folder / "p.parquet"), table, rtol=1e-9)
+    assert "exists already" in ergonet("predict", "houses-run", "new.csv", "--out", "p.csv", code=1).stderr
+    ergonet("predict", "houses-run", "new.csv", "--out", "p.csv", "--overwrite")
+
+
+def test_predicted_test_rows_are_those_of_the_fit(regression, ergonet, folder, houses):
+    record = RunRecord.load(folder / "houses-run")
+    houses[["size", "age"]].iloc[record.evaluation["test_rows"]].to_csv(folder / "held.csv", index=False)
+    ergonet("predict", "houses-run", "held.csv", "--out", "held-p.csv")
+    table = pd.read_csv(folder / "held-p.csv")
+    for name, values in (("mean", record.evaluation["mean"]), ("sd", record.evaluation["sd"])):
+        np.testing.assert_allclose(table[name], values[:, 0], rtol=1e-4)
+
+
+def test_report_and_diagnose_read_the_run(regression, ergonet, folder):
+    report = folder / "houses-run" / "report.html"
+    report.unlink()
+    assert "report.html" in ergonet("report", "houses-run").stdout
+    assert "houses" in report.read_text(encoding="utf-8")
+    shown = ergonet("diagnose", "houses-run").stdout
+    assert shown == regression.stdout[regression.stdout.index("Test RMSE") :]
+    ergonet("diagnose", "houses-run", "--strict", code=3)
+
+
+def test_digits_alone_are_the_known_problem(digits, folder):
+    record = RunRecord.load(folder / "digits-run")
+    assert (record.metrics["num_train"], record.metrics["num_test"], record.metrics["dim"]) == (500, 500, 2590)
+    assert record.settings["network"] == {"hidden": [35], "activation": "tanh", "bias": False}
+    assert record.evaluation["images"].shape == (500, 8, 8)
+    assert record.metrics["test"]["error"] < 0.5
+    assert (record.evaluation["epistemic"] >= 0).all()
+
+
+def test_digits_take_a_matrix_of_pixels(digits, ergonet, folder):
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(return_X_y=True)
+    np.savez(folder / "pixels.npz", x=pixels[-500:])
+    ergonet("predict", "digits-run", "pixels.npz", "--out", "d.csv")
+    table = pd.read_csv(folder / "d.csv")
+    assert list(table.columns) == ["predicted", *(f"probability_{digit}" for digit in range(10))]
+    np.testing.assert_allclose(table.iloc[:, 1:].sum(axis=1), 1, rtol=1e-5)
+    error = np.mean(table["predicted"] != np.asarray(labels)[-500:])
+    assert error == pytest.approx(RunRecord.load(folder / "digits-run").metrics["test"]["error"])
+
+
+def test_string_labels_without_test_rows(ergonet, houses, folder):
+    answer = ergonet("fit", "kinds.parquet", "--target", "kind", "--test-fraction", "0", *TINY)
+    assert "no rows were held out" in answer.stdout
+    assert json.loads((folder / "kinds-run" / "metrics.json").read_text())["test"] == {}
+    ergonet("predict", "kinds-run", "new.csv", "--out", "k.csv")
+    table = pd.read_csv(folder / "k.csv")
+    assert list(table.columns) == ["predicted", "probability_cheap", "probability_dear"]
+    likeliest = np.where(table["probability_dear"] > table["probability_cheap"], "dear", "cheap")
+    assert (table["predicted"] == likeliest).all()
+
+
+def test_several_targets_have_columns_of_their_own(ergonet, houses, folder):
+    houses.drop(columns="kind").assign(rent=houses["price"] / 300).to_csv(folder / "two.csv", index=False)
+    ergonet("fit", "two.csv", "--target", "price", "--target", "rent", *TINY, "--quiet")
+    ergonet("predict", "two-run", "new.csv", "--out", "two-p.csv")
+    table = pd.read_csv(folder / "two-p.csv")
+    assert list(table.columns) == [
+        f"{name}_{one}" for name in ("price", "rent") for one in ("mean", "sd", "q05", "q95")
+    ]
+    assert 50 < (table["price_sd"] / table["rent_sd"]).median() < 1800
+
+
+def bad_tables(folder, houses):
+    good = houses.drop(columns="kind")
+    good.assign(city="Bern").to_csv(folder / "city.csv", index=False)
+    good.assign(age=good["age"].where(good.index != 4)).to_csv(folder / "nan.csv", index=False)
+    good.head(1).to_csv(folder / "one.csv", index=False)
+    good.drop(columns="age").to_csv(folder / "other.csv", index=False)
+    houses.assign(kind="same").to_csv(folder / "same.csv", index=False)
+    (folder / "picture.csv").write_bytes(bytes(range(256)))
+    (folder / "mine").mkdir()
+    (folder / "mine" / "thesis.txt").write_text("hours of work")
+    (folder / "bad.toml").write_text('[kernel]\nname = "nuts"\nmax_doubling = 3\n')
+
+
+def test_bad_input_gets_one_line_and_leaves_nothing(ergonet, houses, folder):
+    bad_tables(folder, houses)
+    fit = ("fit", "houses.csv", "--target", "price")
+    cases = [
+        (("fit", "houses.csv"), "Its columns are: size, age, price"),
+        (("fit", "houses.csv", "--target", "prise"), "Did you mean 'price'"),
+        (("fit", "hoses.csv", "--target", "price"), "Did you mean 'houses.csv'"),
+        (("fit", "city.csv", "--target", "price"), "Column 'city'"),
+        (("fit", "nan.csv", "--target", "price"), "data row 5"),
+        (("fit", "one.csv", "--target", "price"), "only 1 data row"),
+        (("fit", "same.csv", "--target", "kind"), "one class only"),
+        (("fit", "picture.csv", "--target", "price"), "not a text table"),
+        ((*fit, "--out", "mine"), "exists already"),
+        ((*fit, "--out", "mine", "--overwrite"), "leaves it alone"),
+        ((*fit, "--draws", "-5"), "`--draws`"),
+        ((*fit, "--chains", "0"), "`--chains`"),
+        ((*fit, "--activation", "tahn"), "Did you mean 'tanh'"),
+        ((*fit, "--kernel", "nut"), "Did you mean 'nuts'"),
+        ((*fit, "--settings", "bad.toml"), "Did you mean 'max_doublings'"),
+        ((*fit, "--test-file", "other.csv"), "'age'"),
+        ((*fit, "--draws", "1000000000"), "GiB"),
+        (("predict", "nowhere", "new.csv", "--out", "x.csv"), "no run directory"),
+        (("report", "mine"), "has no settings.toml"),
+        (("diagnose", "nowhere"), "no run directory"),
+    ]
+    before = {entry.name for entry in folder.iterdir()}
+    for arguments, message in cases:
+        answer = ergonet(*arguments, code=1)
+        assert message in answer.stderr, (arguments, answer.stderr)
+        assert len(answer.stderr.strip().splitlines()) == 1, answer.stderr
+        assert answer.stdout == ""
+    assert {entry.name for entry in folder.iterdir()} == before
+    assert (folder / "mine" / "thesis.txt").read_text() == "hours of work"
+
+
+def test_usage_errors_have_their_own_code(ergonet):
+    for arguments in (("fit", "--bogus"), ("fti",), ("fit", "digits", "--draws", "x"), ("predict", "run")):
+        assert "Error" in ergonet(*arguments, code=2).stderr
+
+
+def test_help_and_lists_import_nothing_heavy(folder):
+    program = (
+        "import sys\nfrom ergonet.cli.main import main\n"
+        "sys.argv = ['ergonet', *sys.argv[1:]]\n"
+        "try:\n    main()\nexcept SystemExit as leave:\n    assert not leave.code, leave.code\n"
+        "heavy = {'jax', 'numpy', 'pandas', 'sklearn', 'matplotlib', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    commands = [(), *((name,) for name in ("fit", "predict", "report", "diagnose", "datasets"))]
+    for arguments in [*((*command, "--help") for command in commands), ("--version",), ("datasets",)]:
+        answer = subprocess.run(
+            [sys.executable, "-c", program, *arguments], cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert answer.returncode == 0, answer.stderr
+        assert answer.stdout
+
+
+def interrupted(ergonet, folder, arguments, *, ready):
+    """The command, interrupted as soon as `ready` says so."""
+    process = subprocess.Popen(
+        [COMMAND, *arguments],
+        cwd=folder,
+        env=ergonet.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 90
+    while not ready() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=90)
+    assert "Traceback" not in errors
+    return process.returncode, output, errors
+
+
+def draws_by_chain(run):
+    try:
+        return min(json.loads((run / "draws.zarr" / "manifest.json").read_text())["draws_by_chain"])
+    except (OSError, ValueError):
+        return 0
+
+
+def test_ctrl_c_keeps_the_draws(ergonet, houses, folder):
+    run = folder / "cut"
+    arguments = ("fit", "houses.csv", "--target", "price", *TINY, "--draws", "100000", "--out", "cut")
+    code, output, _ = interrupted(ergonet, folder, arguments, ready=lambda: draws_by_chain(run) > 0)
+    assert code == 0
+    assert "Stopped by Ctrl-C" in output
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert 0 < metrics["num_draws"] < 100_000
+    assert (run / "report.html").exists()
+    ergonet("predict", "cut", "new.csv", "--out", "cut.csv")
+
+
+def test_ctrl_c_with_nothing_to_keep_restores_what_was_there(regression, ergonet, folder):
+    kept = (folder / "houses-run" / "metrics.json").read_bytes()
+    arguments = ("fit", "houses.csv", "--target", "price", *TINY, "--warmup", "1000000", "--out", "houses-run")
+    aside = folder / ".houses-run.previous"
+    store = folder / "houses-run" / "draws.zarr" / "manifest.json"
+    code, _, errors = interrupted(
+        ergonet, folder, (*arguments, "--overwrite"), ready=lambda: aside.exists() and store.exists()
+    )
+    assert code == 130
+    assert "Interrupted before there was anything to keep." in errors
+    assert (folder / "houses-run" / "metrics.json").read_bytes() == kept
+    assert not aside.exists()
