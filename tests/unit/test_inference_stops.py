@@ -139,7 +139,7 @@ def test_draws_that_cannot_fit_are_refused_before_the_run(monkeypatch):
 
 def test_draws_that_cannot_fit_on_a_disk_are_refused(monkeypatch, tmp_path):
     usage = SimpleNamespace(free=1000)
-    monkeypatch.setattr(memory.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
     with pytest.raises(MemoryPlanError, match="larger disk"):
         draw(store=tmp_path / "run")
 
