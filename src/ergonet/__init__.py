@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ergonet import datasets, diagnostics, plots
+    from ergonet.estimators import BayesianClassifier, BayesianRegressor
     from ergonet.inference.run import sample
     from ergonet.inference.samples import Samples, load
     from ergonet.models import likelihood as likelihoods
@@ -15,8 +16,13 @@ if TYPE_CHECKING:
     from ergonet.models.network import MLP
     from ergonet.models.network_posterior import BayesianNetwork
     from ergonet.models.target import Target
+    from ergonet.prediction.predictive import predict
     from ergonet.samplers.hmc import HMC
+    from ergonet.samplers.mala import MALA
     from ergonet.samplers.nuts import NUTS
+    from ergonet.samplers.random_walk import RandomWalk
+    from ergonet.samplers.windowed_hmc import WindowedHMC
+    from ergonet.samplers.xhmc import XHMC
 
 __version__ = "0.1.0"
 
@@ -28,7 +34,11 @@ _HOMES = {
     "BayesianNetwork": "ergonet.models.network_posterior",
     "MLP": "ergonet.models.network",
     "HMC": "ergonet.samplers.hmc",
+    "MALA": "ergonet.samplers.mala",
     "NUTS": "ergonet.samplers.nuts",
+    "RandomWalk": "ergonet.samplers.random_walk",
+    "WindowedHMC": "ergonet.samplers.windowed_hmc",
+    "XHMC": "ergonet.samplers.xhmc",
     "predict": "ergonet.prediction.predictive",
     "BayesianClassifier": "ergonet.estimators",
     "BayesianRegressor": "ergonet.estimators",
@@ -43,16 +53,23 @@ _MODULES = {
 
 __all__ = [
     "HMC",
+    "MALA",
     "MLP",
     "NUTS",
+    "XHMC",
+    "BayesianClassifier",
     "BayesianNetwork",
+    "BayesianRegressor",
+    "RandomWalk",
     "Samples",
     "Target",
+    "WindowedHMC",
     "datasets",
     "diagnostics",
     "likelihoods",
     "load",
     "plots",
+    "predict",
     "priors",
     "sample",
 ]

@@ -41,7 +41,7 @@ def restart(step_size: Scalar) -> DualAveraging:
     )
 
 
-def update(state: DualAveraging, acceptance: Scalar, target: float) -> tuple[DualAveraging, Scalar]:
+def update(state: DualAveraging, acceptance: Scalar, target: Scalar | float) -> tuple[DualAveraging, Scalar]:
     """One update; returns the new state and the next step size."""
     count = state.count + 1
     weight = 1 / (count + T0)

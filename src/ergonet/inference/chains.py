@@ -50,12 +50,13 @@ class Plan(eqx.Module):
     tune_step_size: Bool[Array, ""]
     learn_metric: Bool[Array, ""]
     tune_length: Bool[Array, ""]
+    target_acceptance: Float[Array, ""]
 
     @staticmethod
-    def of(stage: Stage | None) -> "Plan":
+    def of(stage: Stage | None, target_acceptance: float) -> "Plan":
         """The plan of a stage; None: sampling."""
         flags = (False,) * 3 if stage is None else (stage.tune_step_size, stage.learn_metric, stage.tune_length)
-        return Plan(*(jnp.asarray(flag) for flag in flags))
+        return Plan(*(jnp.asarray(flag) for flag in flags), target_acceptance=jnp.asarray(target_acceptance, float))
 
 
 class Draws(eqx.Module):
@@ -181,7 +182,7 @@ def learn(
     needs, learning = kernel.warmup(), record.learning
     averaging, step_size = learning.averaging, tuning.step_size
     if needs.tune_step_size:
-        new_averaging, new_step = dual_averaging.update(averaging, info.acceptance, needs.target_acceptance)
+        new_averaging, new_step = dual_averaging.update(averaging, info.acceptance, plan.target_acceptance)
         averaging = jax.tree.map(lambda n, o: jnp.where(plan.tune_step_size, n, o), new_averaging, averaging)
         step_size = jnp.where(plan.tune_step_size, new_step, step_size)
     moments = learning.moments

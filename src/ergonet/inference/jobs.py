@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergonet._types import Array
-from ergonet.adaptation.warmup import Warmup
+from ergonet.adaptation.warmup import Stage, Warmup
 from ergonet.inference.chains import Draws, Plan
 from ergonet.inference.programs import Programs
 from ergonet.inference.samples import statistics_of
@@ -108,9 +108,9 @@ class Job:
         """Run every program once on no transitions, side by side, so that nothing compiles later."""
         s = self._settings
         with worker_pool(2) as pool:
-            compiling = [pool.submit(self._advance, Plan.of(None), 0)]
+            compiling = [pool.submit(self._advance, self._plan(None), 0)]
             if s.warmup.stages:
-                arguments = (s.kernel, self._target, self._record, Plan.of(None), jnp.asarray(False))
+                arguments = (s.kernel, self._target, self._record, self._plan(None), jnp.asarray(False))
                 compiling.append(pool.submit(self._programs.finish_stage, *arguments))
             for future in compiling:
                 jax.block_until_ready(future.result())
@@ -128,6 +128,9 @@ class Job:
             capacity=s.capacity,
         )
 
+    def _plan(self, stage: Stage | None) -> Plan:
+        return Plan.of(stage, self._settings.warmup.target_acceptance)
+
     def step(self) -> Block:
         """The next chunk, and the end of its stage where it completes one."""
         began = time.perf_counter()
@@ -136,7 +139,7 @@ class Job:
         stage = s.warmup.stages[self._stage] if is_warmup else None
         left = stage.num_transitions - self._in_stage if stage else s.num_draws - self.drawn
         count = min(left, self._chunk_size(is_warmup=is_warmup))
-        self._record, draws = self._advance(Plan.of(stage), count)
+        self._record, draws = self._advance(self._plan(stage), count)
         fields = self._fields(draws, count, is_warmup=is_warmup)
         start = self._warmed if is_warmup else self.drawn
         if stage:
@@ -156,7 +159,7 @@ class Job:
         s = self._settings
         is_last = self._stage + 1 == len(s.warmup.stages)
         self._record = self._programs.finish_stage(
-            s.kernel, self._target, self._record, Plan.of(stage), jnp.asarray(is_last)
+            s.kernel, self._target, self._record, self._plan(stage), jnp.asarray(is_last)
         )
         self._stage += 1
         self._in_stage = 0

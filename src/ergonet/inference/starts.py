@@ -49,15 +49,16 @@ def _given(target: Target, num_chains: int, init: Any) -> list[Array]:
 
 
 @eqx.filter_jit
-def _evaluate(target: Target, position: Array) -> tuple[Array, Array]:
-    return jax.value_and_grad(target.potential)(position)
+def _try(target: Target, key: Array) -> tuple[Array, Array, Array]:
+    position = target.initial_position(key)
+    return position, *jax.value_and_grad(target.potential)(position)
 
 
 def _drawn(target: Target, chain: int, key: Array) -> Array:
     position = None
     for attempt in range(MOST_TRIES):
-        position = target.initial_position(jax.random.fold_in(jax.random.fold_in(key, START_KEY), attempt))
-        value, gradient = _evaluate(target, position)
+        attempt_key = jax.random.fold_in(jax.random.fold_in(key, START_KEY), attempt)
+        position, value, gradient = _try(target, attempt_key)
         if np.isfinite(value) and np.all(np.isfinite(gradient)):
             return position
     assert position is not None

@@ -120,8 +120,8 @@ class BayesianNetwork(eqx.Module):
 
 
 def _rows(name: str, value: Any) -> Array:
-    array = jnp.asarray(value)
-    array = array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(jnp.float32)
+    array = np.asarray(value)  # by way of NumPy, so that weak types do not make programs compile twice
+    array = jnp.asarray(array if np.issubdtype(array.dtype, np.floating) else array.astype(np.float32))
     if array.ndim < 2 or array.shape[0] == 0:
         raise DataError(f"`{name}` must have shape [rows, features] with at least 1 row, got {list(array.shape)}.")
     bad = ~jnp.isfinite(array.reshape(array.shape[0], -1))
