@@ -52,13 +52,9 @@ class RunDirectory:
         self, metrics: Mapping[str, Any], evaluation: Mapping[str, "np.ndarray"], samples: "Samples"
     ) -> None:
         """Numbers and arrays that the report is made of."""
-        import numpy as np
-
         early = {f"warmup_{name}": values for name, values in samples.warmup_stats.items()}
-        with (self.path / STATS).open("wb") as file:
-            np.savez(file, **dict(samples.stats), **early)
-        with (self.path / EVALUATION).open("wb") as file:
-            np.savez(file, **dict(evaluation))
+        self._write_arrays(STATS, {**samples.stats, **early})
+        self._write_arrays(EVALUATION, evaluation)
         self._write_json(METRICS, metrics)
 
     def write_manifest(self) -> None:
@@ -139,6 +135,12 @@ class RunDirectory:
                 f"{str(self.path)!r} has no {' and no '.join(missing)}: it is not a run directory of "
                 f"`ergonet fit`, or the run was not finished."
             )
+
+    def _write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
+        import numpy as np
+
+        with (self.path / name).open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
         from ergonet.inference.store import write_json

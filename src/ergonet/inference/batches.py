@@ -1,4 +1,4 @@
-"""A batch of chains in one program, for accelerators: the three programs of `chains.py` with a lane per chain.
+"""A batch of chains in one program, for accelerators: the programs of `chains.py` with a lane per chain.
 
 Lanes do not wait for each other: a step of the loop advances every lane by one gradient, and a lane whose trajectory
 has ended concludes it, learns, and begins its next transition while the others go on.
@@ -16,11 +16,6 @@ from ergonet.inference import chains
 from ergonet.inference.chains import ChainRecord, Draws, Plan
 from ergonet.models.target import Target
 from ergonet.samplers.base import AbstractKernel, Tuning
-
-
-def first_record(kernel: AbstractKernel, target: Target, keys: Array, positions: Array) -> ChainRecord:
-    """Chains `[chain, ...]` at their starting positions."""
-    return jax.vmap(lambda key, position: chains.first_record(kernel, target, key, position))(keys, positions)
 
 
 def finish_stage(

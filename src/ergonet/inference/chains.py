@@ -1,6 +1,6 @@
 """One chain as a record, and the three compiled programs that move it.
 
-Everything a chain needs to go on is in its `ChainRecord`. `start` finds a first step size, `advance_chain` runs a
+Everything a chain needs to go on is in its `ChainRecord`. `first_record` makes one, `advance_chain` runs a
 chunk of transitions (warm-up and sampling are the same program; what is learned is an argument), `finish_stage` applies
 what a warm-up stage has learned. Keys are `fold_in(fold_in(seed, chain), transition)`: they never depend on the number
 of chains, devices or chunks.
@@ -16,7 +16,7 @@ from jax import lax
 from ergonet._types import Array, Bool, Count, Float, Key, PRNGKey, Scalar, UInt
 from ergonet.adaptation import dual_averaging, length, welford
 from ergonet.adaptation.dual_averaging import DualAveraging
-from ergonet.adaptation.initial_step import find_first_step, with_step_size
+from ergonet.adaptation.initial_step import find_first_step
 from ergonet.adaptation.length import LengthScores
 from ergonet.adaptation.warmup import Stage
 from ergonet.adaptation.welford import Moments
@@ -58,6 +58,13 @@ class Plan(eqx.Module):
         flags = (False,) * 3 if stage is None else (stage.tune_step_size, stage.learn_metric, stage.tune_length)
         return Plan(*(jnp.asarray(flag) for flag in flags), target_acceptance=jnp.asarray(target_acceptance, float))
 
+    @staticmethod
+    def of_search() -> "Plan":
+        """For `finish_stage` before any transition: renew the metric from nothing seen, that is, search a step size."""
+        return Plan(
+            jnp.asarray(False), jnp.asarray(True), jnp.asarray(False), target_acceptance=jnp.asarray(0.0, float)
+        )
+
 
 class Draws(eqx.Module):
     """What a chunk leaves behind, `[draw, ...]`; rows beyond the count that was asked for are not used.
@@ -77,12 +84,9 @@ def quantities(target: Target, position: Array) -> Array:
 
 
 def first_record(kernel: AbstractKernel, target: Target, key: PRNGKey, position: Array) -> ChainRecord:
-    """A chain at its starting position, with a first step size where the kernel's warm-up tunes one."""
+    """A chain at its starting position, with the kernel's first tuning."""
     state = kernel.init(target, position)
     tuning = kernel.tuning(target, position)
-    if kernel.warmup().tune_step_size:
-        probe_key = jax.random.fold_in(key, PROBE_KEY)
-        tuning = with_step_size(tuning, find_first_step(kernel, probe_key, target, state, tuning))
     learning = Learning(
         averaging=dual_averaging.restart(tuning.step_size),
         moments=welford.blank(position, tuning.metric.blank_moments(position)),

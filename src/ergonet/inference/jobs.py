@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ergonet._types import Array
 from ergonet.adaptation.warmup import Stage, Warmup
-from ergonet.inference.chains import Draws, Plan
+from ergonet.inference.chains import ChainRecord, Draws, Plan
 from ergonet.inference.programs import Programs
 from ergonet.inference.samples import statistics_of
 from ergonet.inference.store import POSITIONS
@@ -97,23 +96,26 @@ class Job:
         """The chains between two chunks."""
         return self._record
 
-    def start(self, keys: list[Array], positions: list[Array]) -> None:
-        """Place the chains at their starting positions and find their first step sizes."""
-        s = self._settings
-        one_or_all = jnp.stack if self._is_batched else _only
-        arguments = _on(self._device, (one_or_all(keys), one_or_all(positions)))
-        self._record = self._programs.first_record(s.kernel, self._target, *arguments)
+    def start(self, records: list[ChainRecord]) -> None:
+        """Take over chains at their starting positions."""
+        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if self._is_batched else _only(records)
+        self._record = _on(self._device, together)
 
     def compile(self) -> None:
-        """Run every program once on no transitions, side by side, so that nothing compiles later."""
-        s = self._settings
+        """Run every program once to no effect, side by side, so that nothing compiles later."""
         with worker_pool(2) as pool:
-            compiling = [pool.submit(self._advance, self._plan(None), 0)]
-            if s.warmup.stages:
-                arguments = (s.kernel, self._target, self._record, self._plan(None), jnp.asarray(False))
-                compiling.append(pool.submit(self._programs.finish_stage, *arguments))
+            compiling = [pool.submit(self._advance, self._plan(None), 0), pool.submit(self._finish, Plan.of_search())]
             for future in compiling:
                 jax.block_until_ready(future.result())
+
+    def search(self) -> None:
+        """Find a first step size, where one is to be learned."""
+        if self._settings.kernel.warmup().tune_step_size:
+            self._record = self._finish(Plan.of_search())
+
+    def _finish(self, plan: Plan, *, is_last: bool = False) -> Any:
+        s = self._settings
+        return self._programs.finish_stage(s.kernel, self._target, self._record, plan, jnp.asarray(is_last))
 
     def _advance(self, plan: Plan, count: int) -> tuple[Any, Draws]:
         s = self._settings
@@ -158,9 +160,7 @@ class Job:
     def _finish_stage(self, stage: Any) -> None:
         s = self._settings
         is_last = self._stage + 1 == len(s.warmup.stages)
-        self._record = self._programs.finish_stage(
-            s.kernel, self._target, self._record, self._plan(stage), jnp.asarray(is_last)
-        )
+        self._record = self._finish(self._plan(stage), is_last=is_last)
         self._stage += 1
         self._in_stage = 0
 
@@ -186,6 +186,6 @@ def _on(device: Any, tree: Any) -> Any:
     return eqx.combine(jax.device_put(arrays, device), rest)
 
 
-def _only(values: list[Array]) -> Array:
+def _only(values: list[Any]) -> Any:
     (value,) = values
     return value

@@ -31,7 +31,7 @@ def programs(platform: str, *, is_batched: bool) -> Programs:
     options: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if platform == "cpu" else {}
     module: Any = batches if is_batched else chains
     return Programs(
-        first_record=eqx.filter_jit(module.first_record, **options),
+        first_record=eqx.filter_jit(chains.first_record, **options),
         advance=eqx.filter_jit(module.advance_chain, **options),
         finish_stage=eqx.filter_jit(module.finish_stage, **options),
     )

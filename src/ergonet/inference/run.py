@@ -25,7 +25,7 @@ from ergonet.inference.memory import plan_memory
 from ergonet.inference.programs import programs
 from ergonet.inference.progress import AbstractProgress, Tick, choose_progress
 from ergonet.inference.samples import STATISTICS, Samples
-from ergonet.inference.starts import start_positions
+from ergonet.inference.starts import start_records
 from ergonet.inference.store import POSITIONS, AbstractStore, MemoryStore, ZarrStore
 from ergonet.inference.workers import worker_pool
 from ergonet.models.target import Target
@@ -99,8 +99,7 @@ def sample(
     placement = place(devices, num_chains)
     reporter = choose_progress(progress)
     keys = [jax.random.fold_in(_root_key(seed), chain) for chain in range(num_chains)]
-    positions = start_positions(target, keys, init)
-    itemsize = positions[0].dtype.itemsize
+    itemsize = jax.eval_shape(target.initial_position, keys[0]).dtype.itemsize
     chosen_store = _store(store)
     folder = chosen_store.path if isinstance(chosen_store, ZarrStore) else None
     bytes_per_draw = target.dim * itemsize + 4 * WORDS_PER_DRAW
@@ -117,7 +116,7 @@ def sample(
     reporter.begin(len(placement.groups), len(placement.groups[0]))
     try:
         reporter.say(str(plan))
-        run.prepare(keys, positions, began)
+        run.prepare(keys, init, began)
         run.drive()
     finally:
         reporter.end()
@@ -152,7 +151,7 @@ class _Run:
         self._stopped = ""
         self._began = time.perf_counter()
 
-    def prepare(self, keys: list[Any], positions: list[Any], began: float) -> None:
+    def prepare(self, keys: list[Any], init: Any, began: float) -> None:
         """Make the jobs, compile, and find the first step sizes."""
         self._began = began
         for chains, device in zip(self._placement.groups, self._placement.devices, strict=True):
@@ -166,16 +165,17 @@ class _Run:
             )
             self._jobs.append(job)
             self._kept[job], self._gradients[job], self._divergences[job] = 0, 0, 0
-        setup_done = time.perf_counter()
-        first = self._jobs[0]
-        first.start(*_of(first, keys, positions))
-        first.compile()
-        jax.block_until_ready(first.record)
+        s, setup_done = self._settings, time.perf_counter()
+        starting = {"init": init, "programs": programs(self._placement.devices[0].platform, is_batched=False)}
+        records = start_records(s.kernel, s.target, keys, **starting)
+        for job in self._jobs:
+            job.start([records[chain] for chain in job.chains])
+        self._jobs[0].compile()
         compiled = time.perf_counter()
         self._seconds = {"setup": setup_done - began, "compile": compiled - setup_done}
-        for job in self._jobs[1:]:
-            job.start(*_of(job, keys, positions))
-        self._allocate(positions[0].dtype)
+        for job in self._jobs:
+            job.search()
+        self._allocate(records[0].state.position.dtype)
 
     def _allocate(self, dtype: Any) -> None:
         s = self._settings
@@ -345,10 +345,6 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
     }
-
-
-def _of(job: Job, *per_chain: list[Any]) -> tuple[list[Any], ...]:
-    return tuple([values[chain] for chain in job.chains] for values in per_chain)
 
 
 def _root_key(seed: int) -> Any:
