@@ -67,9 +67,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("older", help="an interpreter below Python 3.12")
     parser.add_argument("newer", help="an interpreter of Python 3.12 or later")
-    parser.add_argument(
-        "--upgrade", action="store_true", help="take the newest versions, not those pinned now"
-    )
+    parser.add_argument("--upgrade", action="store_true", help="take the newest versions, not those pinned now")
     arguments = parser.parse_args()
     older = resolve(arguments.older, upgrade=arguments.upgrade)
     newer = resolve(arguments.newer, upgrade=arguments.upgrade)

@@ -42,9 +42,7 @@ def check_sampling() -> None:
     target = ergonet.Target.from_logdensity(lambda position: -0.5 * jnp.sum(position**2), jnp.zeros(2))
     samples = ergonet.sample(target, num_chains=2, num_warmup=300, num_draws=500, seed=1, progress=False)
     positions = jnp.asarray(samples.positions)
-    check(
-        ok=positions.shape == (2, 500, 2), what=f"draws have shape {positions.shape} (JAX {jax.__version__})"
-    )
+    check(ok=positions.shape == (2, 500, 2), what=f"draws have shape {positions.shape} (JAX {jax.__version__})")
     check(ok=bool(jnp.isfinite(positions).all()), what="draws are finite")
     spread = float(positions.std())
     check(ok=0.8 < spread < 1.2, what=f"standard deviation {spread:.3f}, of a normal with 1")
@@ -55,9 +53,7 @@ def check_command() -> None:
     command = Path(sys.executable).parent / "ergonet"
     for arguments, expected in ((["--help"], "fit"), (["datasets"], "digits")):
         with tempfile.TemporaryDirectory() as folder:
-            answer = subprocess.run(
-                [command, *arguments], cwd=folder, capture_output=True, text=True, check=False
-            )
+            answer = subprocess.run([command, *arguments], cwd=folder, capture_output=True, text=True, check=False)
         shown = f"`ergonet {' '.join(arguments)}` mentions {expected}"
         if answer.returncode != 0 or expected not in answer.stdout:
             print(answer.stdout, answer.stderr, sep="\n")

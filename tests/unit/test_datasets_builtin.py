@@ -117,9 +117,7 @@ def test_unknown_name_offers_the_nearest():
 
 
 @pytest.mark.parametrize("name", ["digits", "two-moons", "diabetes", "breast-cancer"])
-@pytest.mark.parametrize(
-    "settings", [{"test_fraction": 1.0}, {"test_fraction": -0.1}, {"seed": -1}, {"seed": True}]
-)
+@pytest.mark.parametrize("settings", [{"test_fraction": 1.0}, {"test_fraction": -0.1}, {"seed": -1}, {"seed": True}])
 def test_settings_out_of_range_are_refused(name, settings):
     with pytest.raises(SettingError, match=next(iter(settings))):
         datasets.load(name, **settings)

@@ -49,9 +49,7 @@ def test_round_trip_through_json_is_exact(target):
     assert after.encoded_names == before.encoded_names
     new = FRAME.filter(["age", "city", target])
     np.testing.assert_array_equal(after.transform(new), before.transform(new))
-    np.testing.assert_array_equal(
-        after.transform_target(FRAME[target]), before.transform_target(FRAME[target])
-    )
+    np.testing.assert_array_equal(after.transform_target(FRAME[target]), before.transform_target(FRAME[target]))
 
 
 @pytest.mark.parametrize("name", ["digits", "diabetes", "breast-cancer", "two-moons"])
@@ -91,9 +89,7 @@ def test_arrays_are_taken_in_the_order_of_the_file():
 
 def test_extra_columns_are_ignored_with_a_warning():
     preprocessing = learned("cost")
-    with pytest.warns(
-        UserWarning, match=r"The new data has 1 column that training did not have; ignored: 'height'"
-    ):
+    with pytest.warns(UserWarning, match=r"The new data has 1 column that training did not have; ignored: 'height'"):
         preprocessing.transform(FRAME[["age", "city"]].assign(height=1.0))
 
 

@@ -312,9 +312,7 @@ def test_identifiers_are_no_categories():
 def test_missing_category_is_named():
     frame = small_table().filter(["age", "city", "cost"])
     frame.loc[5, "city"] = None
-    with pytest.raises(
-        DataError, match=r"Column 'city' of the table has a missing value \(NaN\) at data row 6"
-    ):
+    with pytest.raises(DataError, match=r"Column 'city' of the table has a missing value \(NaN\) at data row 6"):
         from_table(frame, "cost", one_hot=True)
 
 

@@ -67,9 +67,7 @@ def test_one_sentence_for_each_problem(change, pattern):
     assert re.search(pattern, advice[0]), advice[0]
 
 
-@pytest.mark.parametrize(
-    ("change", "failed"), [(c, True) for c, _ in PROBLEMS] + [(c, False) for c, _ in WASTE]
-)
+@pytest.mark.parametrize(("change", "failed"), [(c, True) for c, _ in PROBLEMS] + [(c, False) for c, _ in WASTE])
 def test_only_what_casts_doubt_on_results_fails_a_strict_run(change, failed):
     assert diagnostics.failed(planted(change)) is failed
 
@@ -82,9 +80,7 @@ def test_one_chain_is_told_to_be_too_few():
 
 
 def test_problems_come_before_waste():
-    found = diagnostics.find(
-        planted({"max_tree_depth_fraction": 0.5, "mean_acceptance": 0.2, "min_ebfmi": 0.1})
-    )
+    found = diagnostics.find(planted({"max_tree_depth_fraction": 0.5, "mean_acceptance": 0.2, "min_ebfmi": 0.1}))
     assert [finding.problem for finding in found] == [True, False, False]
 
 

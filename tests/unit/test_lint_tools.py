@@ -64,9 +64,7 @@ def test_body_begins_at_the_decorator_of_its_first_statement() -> None:
         ("def g():\n    def f(a, b, c, d, e, f): pass\n", 1),
     ],
 )
-def test_more_than_5_positional_parameters_are_found(
-    tmp_path: Path, source: str, num_violations: int
-) -> None:
+def test_more_than_5_positional_parameters_are_found(tmp_path: Path, source: str, num_violations: int) -> None:
     found = plant(tmp_path, "src/a.py", source)
     assert len(found) == num_violations
     assert all("6 positional parameters" in line for line in found)
@@ -209,9 +207,7 @@ def test_page_against_the_rules_is_refused(page: str, message: str) -> None:
 
 
 def test_constraints_carry_a_marker_only_where_the_two_sides_differ() -> None:
-    lines = pin_versions.constraint_lines(
-        {"jax": "0.10", "rich": "15", "old": "1"}, {"jax": "0.12", "rich": "15"}
-    )
+    lines = pin_versions.constraint_lines({"jax": "0.10", "rich": "15", "old": "1"}, {"jax": "0.12", "rich": "15"})
     assert lines == [
         'jax==0.10; python_version < "3.12"',
         'jax==0.12; python_version >= "3.12"',

@@ -110,9 +110,7 @@ def test_trace_shows_warmup_left_of_zero_and_scales_to_kept_draws(draws):
     assert "warm-up" in drawn(axes.figure)
 
 
-@pytest.mark.parametrize(
-    "values", [np.ones((1, 1)), np.ones((2, 30)), np.full((2, 5), np.nan), np.ones((1, 0))]
-)
+@pytest.mark.parametrize("values", [np.ones((1, 1)), np.ones((2, 30)), np.full((2, 5), np.nan), np.ones((1, 0))])
 def test_trace_of_little_is_still_drawn(values):
     drawn(plots.log_posterior_trace(values).figure)
 

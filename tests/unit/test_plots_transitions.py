@@ -11,9 +11,7 @@ from ergonet import plots
 
 
 def texts(axes):
-    return " | ".join(
-        text.get_text() for text in axes.figure.findobj(lambda artist: hasattr(artist, "get_text"))
-    )
+    return " | ".join(text.get_text() for text in axes.figure.findobj(lambda artist: hasattr(artist, "get_text")))
 
 
 def width(patch):
@@ -39,9 +37,7 @@ def test_steps_between_energies_of_a_slow_chain_are_drawn_narrower():
         assert width(steps) / spread == pytest.approx(expected, abs=0.15)
 
 
-@pytest.mark.parametrize(
-    "energy", [np.ones((4, 50)), np.ones((4, 1)), np.full((2, 9), np.nan), np.ones((1, 0))]
-)
+@pytest.mark.parametrize("energy", [np.ones((4, 50)), np.ones((4, 1)), np.full((2, 9), np.nan), np.ones((1, 0))])
 def test_constant_or_missing_energies_are_said(energy):
     assert "Too few" in texts(plots.energy_plot(energy))
 

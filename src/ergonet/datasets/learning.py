@@ -13,9 +13,7 @@ from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.datasets.validation import Label, as_labels, as_targets, shorten, sorted_labels
 
 
-def learn(
-    features: Mapping[str, np.ndarray], target: Any, *, task: str, target_names: Sequence[str]
-) -> Preprocessing:
+def learn(features: Mapping[str, np.ndarray], target: Any, *, task: str, target_names: Sequence[str]) -> Preprocessing:
     """Learn the preprocessing from the training rows.
 
     Args:

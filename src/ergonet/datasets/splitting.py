@@ -60,9 +60,7 @@ def split_rows(
     return _keep_known(np.sort(train), np.sort(test), groups or {})
 
 
-def _keep_known(
-    train: Rows, test: Rows, groups: Mapping[str, Shaped[np.ndarray, "rows"]]
-) -> tuple[Rows, Rows]:
+def _keep_known(train: Rows, test: Rows, groups: Mapping[str, Shaped[np.ndarray, "rows"]]) -> tuple[Rows, Rows]:
     """Move held-out rows with a class or category that no training row has to the training part."""
     unknown = np.zeros(len(test), dtype=bool)
     first = ""

@@ -160,9 +160,7 @@ class _Table:
             )
         targets = (str(target),) if isinstance(target, (str, int)) else tuple(str(name) for name in target)
         if not targets or len(set(targets)) < len(targets):
-            raise DataError(
-                f"`target` must name at least one column, each of them once, got {list(targets)}."
-            )
+            raise DataError(f"`target` must name at least one column, each of them once, got {list(targets)}.")
         for name in targets:
             if name not in names:
                 raise DataError(f"`target`: {argument} has no column {name!r}. {nearest(name, names)}")
@@ -186,12 +184,9 @@ class _Table:
                     f"`target`: classification takes one target column, got {len(self.names)}: "
                     f"{shorten(self.names)}. Fit one model per column, or set task='regression'."
                 )
-            return as_labels(
-                self.frame[self.names[0]], argument=f"column {self.names[0]!r} of {self.argument}"
-            )
+            return as_labels(self.frame[self.names[0]], argument=f"column {self.names[0]!r} of {self.argument}")
         columns = [
-            as_numbers(column_values(self.frame[name]), column=name, argument=self.argument)
-            for name in self.names
+            as_numbers(column_values(self.frame[name]), column=name, argument=self.argument) for name in self.names
         ]
         values = np.stack(columns, axis=1)
         check_finite(values, argument=self.argument, names=self.names)
@@ -216,9 +211,7 @@ class _Table:
 
     def features(self, *, one_hot: bool) -> dict[str, np.ndarray]:
         """Input columns by name, Float64 or (with `one_hot`) objects; checked over all rows."""
-        found = {
-            name: column_values(self.frame[name]) for name in self.frame.columns if name not in self.names
-        }
+        found = {name: column_values(self.frame[name]) for name in self.frame.columns if name not in self.names}
         for name, column in found.items():
             if column.dtype.kind == "f":
                 check_finite(column[:, None], argument=self.argument, names=[name])
@@ -254,8 +247,7 @@ class _Table:
                 "columns, or remove the column."
             )
             raise DataError(
-                f"Column {name!r} of {self.argument} is not numeric: {entries[0]!r} at {row_name(0)}."
-                f"{also} {advice}"
+                f"Column {name!r} of {self.argument} is not numeric: {entries[0]!r} at {row_name(0)}.{also} {advice}"
             )
         if len(set(entries)) == len(entries):
             raise DataError(

@@ -34,11 +34,7 @@ def nearest(name: str, present: Sequence[str]) -> str:
     other_case = [one for one in present if one.casefold() == name.casefold()]
     if other_case and "Did you mean" not in hint:
         hint = f"Did you mean {other_case[0]!r}? {hint}"
-    return (
-        hint
-        if len(present) <= LONG_LIST
-        else f"{hint.partition('Known: ')[0]}Known: {shorten(sorted(present))}."
-    )
+    return hint if len(present) <= LONG_LIST else f"{hint.partition('Known: ')[0]}Known: {shorten(sorted(present))}."
 
 
 def row_name(index: int) -> str:
@@ -164,9 +160,7 @@ def as_matrix(
         raise DataError(f"{capital(argument)} has no columns: at least one input is needed.")
     if array.dtype.kind not in "biuf":
         labels = [str(i + 1) for i in range(array.shape[1])] if names is None else list(names)
-        columns = [
-            as_numbers(array[:, i], column=labels[i], argument=argument) for i in range(array.shape[1])
-        ]
+        columns = [as_numbers(array[:, i], column=labels[i], argument=argument) for i in range(array.shape[1])]
         array = np.stack(columns, axis=1)
     array = array.astype(np.float64)
     check_finite(array, argument=argument, names=names)
@@ -200,9 +194,7 @@ def as_labels(values: object, *, argument: str) -> list[Label]:
             "Classification takes a single target column; fit one model per column."
         )
     if array.dtype.kind in "mM":
-        raise DataError(
-            f"{capital(argument)} holds dates or times. Labels must be strings, numbers or true/false."
-        )
+        raise DataError(f"{capital(argument)} holds dates or times. Labels must be strings, numbers or true/false.")
     labels = [label.item() if isinstance(label, np.generic) else label for label in array.tolist()]
     bad = np.array([is_missing(label) or label in _INFINITIES for label in labels], dtype=bool)
     if bad.any():
@@ -259,9 +251,7 @@ def position_of(label: Label, positions: Mapping[Label, int]) -> int | None:
     return positions.get(str(int(label)) if whole else str(label))
 
 
-def encode_labels(
-    labels: Sequence[Label], classes: Sequence[Label], *, argument: str
-) -> Int32[np.ndarray, "rows"]:
+def encode_labels(labels: Sequence[Label], classes: Sequence[Label], *, argument: str) -> Int32[np.ndarray, "rows"]:
     """The position of each label in `classes`.
 
     Raises:
@@ -287,8 +277,7 @@ def check_same_rows(inputs_count: int, targets_count: int, *, inputs: str, targe
     """
     if inputs_count != targets_count:
         raise DataError(
-            f"{capital(inputs)} has {inputs_count} rows, {targets} has {targets_count}: "
-            "each row needs its target."
+            f"{capital(inputs)} has {inputs_count} rows, {targets} has {targets_count}: each row needs its target."
         )
 
 

@@ -13,7 +13,8 @@ LARGEST_RHAT: Final = 1.01
 FEWEST_EFFECTIVE_DRAWS_PER_CHAIN: Final = 100
 SMALLEST_E_BFMI: Final = 0.3
 LARGEST_SATURATED_FRACTION: Final = 0.05
-LARGEST_ACCEPTANCE_GAP: Final = 0.1
+LARGEST_ACCEPTANCE_GAP: Final = 0.1  # below the target
+LARGEST_ACCEPTANCE_EXCESS: Final = 0.15  # above it: the end of every warm-up errs to this side
 
 _WEIGHTS_NEED_NOT_MIX = (
     " Judge this by predictions only: weights of a network are not identified (hidden units can swap places) "
@@ -132,8 +133,7 @@ def _disagreement(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) ->
         return []
     elif metrics.get("num_chains") == 1:
         sentence = (
-            "With one chain nobody can tell whether another start would give other predictions: "
-            "run at least 4 chains."
+            "With one chain nobody can tell whether another start would give other predictions: run at least 4 chains."
         )
     else:
         sentence = (
@@ -152,14 +152,10 @@ def _few_draws(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
     if smallest >= needed:
         return []
     if math.isnan(smallest):
-        sentence = (
-            "The effective number of draws could not be told (it needs at least 4 draws): run more draws."
-        )
+        sentence = "The effective number of draws could not be told (it needs at least 4 draws): run more draws."
     else:
         factor = needed / smallest if smallest > 0 else math.inf
-        more = (
-            f"about {_rounded_up(factor)} times as many draws" if math.isfinite(factor) else "many more draws"
-        )
+        more = f"about {_rounded_up(factor)} times as many draws" if math.isfinite(factor) else "many more draws"
         already_said = _number(diagnostics, "max_rhat_function") > LARGEST_RHAT
         sentence = (
             f"The prediction that mixes worst has only {smallest:.0f} effective draws, and should have "
@@ -199,12 +195,11 @@ def _saturation(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
 
 def _acceptance(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
     mean, target = _number(diagnostics, "mean_acceptance"), _number(diagnostics, "target_acceptance")
-    if not abs(mean - target) > LARGEST_ACCEPTANCE_GAP:
+    if not (mean < target - LARGEST_ACCEPTANCE_GAP or mean > target + LARGEST_ACCEPTANCE_EXCESS):
         return []
     if mean < target:
         consequence = (
-            "steps are too long for what was met after the warm-up. "
-            "Warm up longer, or start nearer to the posterior"
+            "steps are too long for what was met after the warm-up. Warm up longer, or start nearer to the posterior"
         )
     else:
         consequence = "steps are shorter than they need be, which costs time only. Warm up longer"

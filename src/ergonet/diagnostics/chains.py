@@ -68,9 +68,7 @@ def ess_tail(values: Any) -> np.ndarray:
         SettingError: ``values`` has not three dimensions.
     """
     statistics = _array_statistics()
-    return _per_quantity(
-        values, lambda block, **axes: statistics.ess(block, method="tail", prob=(0.05, 0.95), **axes)
-    )
+    return _per_quantity(values, lambda block, **axes: statistics.ess(block, method="tail", prob=(0.05, 0.95), **axes))
 
 
 def mcse_mean(values: Any) -> np.ndarray:

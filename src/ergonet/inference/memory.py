@@ -27,7 +27,7 @@ class MemoryPlan:
 
     def __str__(self) -> str:
         free = "" if self.available is None else f" of {self.available / GIB:.1f} GiB free"
-        return f"Draws take {self.draws / GIB:.3f} GiB{free} in {self.where}."
+        return f"Draws take {self.draws / GIB:.3f} GiB{free} {'on' if self.where == 'disk' else 'in'} {self.where}."
 
 
 def plan_memory(num_chains: int, num_draws: int, *, bytes_per_draw: int, folder: Path | None) -> MemoryPlan:

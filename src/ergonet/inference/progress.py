@@ -122,7 +122,7 @@ class Lines(AbstractProgress):
         divergences = sum(tick.divergences for tick in ticks)
         self.say(
             f"{phase}: {100 * done / total:.0f} % of {total} transitions, {gradients} gradients, "
-            f"{divergences} divergences"
+            f"{divergences} divergence{'s' * (divergences != 1)}"
         )
 
 
@@ -134,6 +134,7 @@ class Live(AbstractProgress):
         self._tasks: list[Any] = []
 
     def begin(self, num_jobs: int, chains_per_job: int) -> None:
+        from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         self._bars = Progress(
@@ -143,6 +144,7 @@ class Live(AbstractProgress):
             TextColumn("{task.fields[detail]}"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
+            console=Console(stderr=not _in_notebook()),
         )
         names = [f"chain {job}" if chains_per_job == 1 else f"batch {job}" for job in range(num_jobs)]
         self._tasks = [self._bars.add_task(name, total=1, detail="compiling") for name in names]

@@ -160,9 +160,7 @@ def _against_limit(axes: Axes, values: np.ndarray, *, limit: float, good_below: 
     low, high = (low - room, high + room) if good_below else (0.0, high + room)
     bins = np.linspace(low, high, 41)
     good = values <= limit if good_below else values >= limit
-    axes.hist(
-        [values[good], values[~good]], bins=list(bins), stacked=True, color=[canvas.SERIES[0], canvas.BAD]
-    )
+    axes.hist([values[good], values[~good]], bins=list(bins), stacked=True, color=[canvas.SERIES[0], canvas.BAD])
     axes.axvline(limit, color=canvas.GOOD, linewidth=1.4)
     axes.set_xlim(low, high)
     axes.set_ylabel("predictions")

@@ -33,9 +33,7 @@ def energy_plot(energy: np.ndarray, *, axes: Axes | None = None) -> Axes:
         return canvas.say_instead(axes, "Too few different energies to compare.")
     reach = max(np.quantile(np.abs(spread), 0.999), np.quantile(np.abs(steps), 0.999))
     bins = list(np.linspace(-reach, reach, _NUM_BINS + 1))
-    axes.hist(
-        spread, bins=bins, density=True, color=canvas.SERIES[0], alpha=0.45, label="energy, less its mean"
-    )
+    axes.hist(spread, bins=bins, density=True, color=canvas.SERIES[0], alpha=0.45, label="energy, less its mean")
     axes.hist(
         steps, bins=bins, density=True, histtype="step", color=canvas.SERIES[1], linewidth=1.6,
         label="step from one energy to the next",
@@ -71,9 +69,7 @@ def transitions_plot(
         upper.hist(accepted, bins=list(np.linspace(0, 1, 26)), color=canvas.SERIES[0], alpha=0.8)
         upper.axvline(float(accepted.mean()), color=canvas.INK, linewidth=1.2, label="mean")
         if target_acceptance is not None and np.isfinite(target_acceptance):
-            upper.axvline(
-                target_acceptance, color=canvas.GOOD, linewidth=1.4, linestyle=(0, (3, 2)), label="aim"
-            )
+            upper.axvline(target_acceptance, color=canvas.GOOD, linewidth=1.4, linestyle=(0, (3, 2)), label="aim")
         upper.set_xlim(0, 1)
         upper.set_xlabel("acceptance")
         upper.set_ylabel("transitions")

@@ -37,9 +37,7 @@ def by_chain(record: RunRecord) -> dict[str, Any] | None:
     if _has_draws(stats.get("step_size")):
         columns.append(("step size", [wording.number(float(chain[-1])) for chain in stats["step_size"]]))
     if _has_draws(stats.get("n_steps")):
-        columns.append(
-            ("steps per draw", [wording.number(float(np.mean(chain))) for chain in stats["n_steps"]])
-        )
+        columns.append(("steps per draw", [wording.number(float(np.mean(chain))) for chain in stats["n_steps"]]))
     if _has_draws(stats.get("diverging")):
         columns.append(("divergences", [str(int(np.sum(chain))) for chain in stats["diverging"]]))
     if _has_draws(stats.get("energy")):
@@ -102,8 +100,7 @@ def _ranks(values: np.ndarray, name: str, what: str) -> Picture:
             "Each chain should find low, middle and high values equally often: level bars, mostly inside "
             "the band that chance allows."
         ),
-        alternative=f"Histograms of the ranks of {what} for {wording.plural(len(values), 'chain')}, a lane "
-        f"for each.",
+        alternative=f"Histograms of the ranks of {what} for {wording.plural(len(values), 'chain')}, a lane for each.",
     )
 
 
@@ -112,8 +109,7 @@ def _trace(values: np.ndarray, early: np.ndarray | None) -> Picture:
     return Picture(
         title="Log posterior, draw by draw",
         svg=draw("trace", lambda: plots.log_posterior_trace(values, early)),
-        caption="After the warm-up all chains should wander around the same level, like noise without a "
-        "trend.",
+        caption="After the warm-up all chains should wander around the same level, like noise without a trend.",
         alternative=(
             f"Lines of the log posterior for {wording.plural(len(values), 'chain')} over "
             f"{wording.plural(values.shape[1], 'draw')}; mean by chain: "
@@ -149,6 +145,5 @@ def _transitions(record: RunRecord) -> Picture:
             lambda: plots.transitions_plot(accepted, steps, target_acceptance=target)[0],
         ),
         caption="The mean acceptance should be near the aim; the steps say how much work each draw took.",
-        alternative=f"Histograms of acceptance, mean {np.mean(accepted):.2f}, and of leapfrog steps per "
-        f"transition.",
+        alternative=f"Histograms of acceptance, mean {np.mean(accepted):.2f}, and of leapfrog steps per transition.",
     )

@@ -102,12 +102,8 @@ def score_cards(record: RunRecord) -> list[Card]:
         )
         cards.append(Card("Test error", value, error, "of the test rows were given a wrong class"))
     if "rmse" in test:
-        value, error = wording.with_error(
-            wording.real(test, "rmse"), wording.real(test, "rmse_standard_error")
-        )
-        cards.append(
-            Card("Root mean square error", value, error, "typical size of an error, in the target's unit")
-        )
+        value, error = wording.with_error(wording.real(test, "rmse"), wording.real(test, "rmse_standard_error"))
+        cards.append(Card("Root mean square error", value, error, "typical size of an error, in the target's unit"))
     if "nll" in test:
         value, error = wording.with_error(wording.real(test, "nll"), wording.real(test, "nll_standard_error"))
         meaning = "mean surprise at the truth (negative log likelihood, nats); lower is better"
@@ -158,10 +154,7 @@ def cost(record: RunRecord) -> dict[str, Any]:
     ]  # fmt: skip
     known = [(name, value) for name, value in stages if value is not None]
     total = wording.real(seconds, "total") or sum(value for _, value in known)
-    counts = [
-        (name, wording.real(gradients, key))
-        for key, name in (("warmup", "warm-up"), ("sampling", "sampling"))
-    ]
+    counts = [(name, wording.real(gradients, key)) for key, name in (("warmup", "warm-up"), ("sampling", "sampling"))]
     return {
         "stages": [
             {"name": name, "text": wording.duration(value), "share": 100 * value / total if total else 0}
@@ -169,9 +162,7 @@ def cost(record: RunRecord) -> dict[str, Any]:
         ],
         "total": wording.duration(total) if known or total else "",
         "gradients": [(name, wording.number(value, 4)) for name, value in counts if value is not None],
-        "per_draw": wording.number(
-            wording.real(_table(record.metrics, "diagnostics"), "mean_gradients_per_draw"), 3
-        ),
+        "per_draw": wording.number(wording.real(_table(record.metrics, "diagnostics"), "mean_gradients_per_draw"), 3),
     }
 
 
@@ -210,9 +201,7 @@ def _network(metrics: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
         hidden = [hidden]
     if isinstance(hidden, (list, tuple)):
         layers = wording.plural(len(hidden), "hidden layer")
-        parts.append(
-            f"{layers} of {' and '.join(map(str, hidden))} units" if hidden else "no hidden layer (linear)"
-        )
+        parts.append(f"{layers} of {' and '.join(map(str, hidden))} units" if hidden else "no hidden layer (linear)")
     activation = wording.setting(settings, "activation")
     if activation is not None:
         parts.append(wording.in_words(activation))

@@ -78,9 +78,7 @@ def draw(name: str, plot: Callable[[], Axes]) -> str:
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(href="#|url\(#)', rf"\1{name}-", text)
     text = re.sub(r"'DejaVu Sans'[^;\"]*", "var(--font)", text)
-    return re.sub(
-        "|".join(map(re.escape, _PROPERTIES)), lambda found: f"var(--{_PROPERTIES[found[0]]})", text
-    )
+    return re.sub("|".join(map(re.escape, _PROPERTIES)), lambda found: f"var(--{_PROPERTIES[found[0]]})", text)
 
 
 def image_address(image: np.ndarray) -> str:

@@ -224,9 +224,7 @@ def _interval(
 
 def _coverage(evaluation: Mapping[str, np.ndarray], truth: np.ndarray) -> Picture:
     levels = [float(level) for level in evaluation["levels"]]
-    curve = coverage_curve(
-        np.asarray(evaluation["quantiles"]).reshape(len(levels), *truth.shape), levels, truth
-    )
+    curve = coverage_curve(np.asarray(evaluation["quantiles"]).reshape(len(levels), *truth.shape), levels, truth)
     said = ", ".join(
         f"{100 * found:.0f} % inside the {100 * stated:.0f} % interval"
         for stated, found in zip(curve.nominal, curve.coverage, strict=True)
@@ -250,10 +248,8 @@ def _target_pictures(one: dict[str, np.ndarray], name: str, level: str, *, numbe
                 f"truth-{number}",
                 lambda: plots.prediction_vs_truth(mean, truth, one["lower"], one["upper"], name=name),
             ),
-            caption=f"A line is the {level} interval of a row. It should cross the dashed diagonal in "
-            f"{level} of rows.",
-            alternative=f"Scatter of predicted against true {name}. {100 * inside:.0f} % of intervals hold "
-            f"the truth.",
+            caption=f"A line is the {level} interval of a row. It should cross the dashed diagonal in {level} of rows.",
+            alternative=f"Scatter of predicted against true {name}. {100 * inside:.0f} % of intervals hold the truth.",
         ),
         Picture(
             title=f"Errors in units of the stated uncertainty: {name}",
@@ -262,8 +258,7 @@ def _target_pictures(one: dict[str, np.ndarray], name: str, level: str, *, numbe
                 lambda: plots.residual_plot(mean, truth, one["sd"], name=name),
             ),
             caption="About 19 in 20 should lie in the band, with no bend or funnel from left to right.",
-            alternative=f"Scatter of standardised errors of {name}. {100 * far:.0f} % lie beyond two stated "
-            f"sd.",
+            alternative=f"Scatter of standardised errors of {name}. {100 * far:.0f} % lie beyond two stated sd.",
         ),
     ]
 

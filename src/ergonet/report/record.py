@@ -63,7 +63,7 @@ class RunRecord:
         if missing:
             raise RunDirectoryError(
                 f"The run directory {str(directory)!r} has no {' and no '.join(missing)}: the run was not "
-                f"finished, or this is another directory. Finish it with `ergonet resume`, or fit again."
+                f"finished, or this is another directory. Fit again."
             )
         stats = _read(directory / "stats.npz", _arrays)
         return cls(
@@ -72,9 +72,7 @@ class RunRecord:
             evaluation=_read(directory / "evaluation.npz", _arrays),
             stats={name: values for name, values in stats.items() if not name.startswith(_WARMUP)},
             warmup_stats={
-                name.removeprefix(_WARMUP): values
-                for name, values in stats.items()
-                if name.startswith(_WARMUP)
+                name.removeprefix(_WARMUP): values for name, values in stats.items() if name.startswith(_WARMUP)
             },
         )
 

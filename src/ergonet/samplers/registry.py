@@ -1,15 +1,24 @@
 """Kernels by name, for settings that come as text: files, the command line, estimators."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ergonet._errors import SettingError, suggest
 from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.hmc import HMC
+from ergonet.samplers.mala import MALA
 from ergonet.samplers.nuts import NUTS
+from ergonet.samplers.random_walk import RandomWalk
+from ergonet.samplers.xhmc import XHMC
 
-_KERNELS: dict[str, type[AbstractKernel]] = {"nuts": NUTS, "hmc": HMC}
+_KERNELS: dict[str, Callable[..., AbstractKernel]] = {
+    "nuts": NUTS,
+    "hmc": HMC,
+    "xhmc": XHMC,
+    "mala": MALA,
+    "random-walk": RandomWalk,
+}
 _PARTS = ("criterion", "selection")  # objects, which no text can give
 
 
