@@ -18,7 +18,13 @@ from ergonet import HMC, BayesianClassifier, BayesianRegressor, priors
 from ergonet._errors import CapabilityError, DataError, RunDirectoryError, SamplingWarning, SettingError
 
 pytestmark = pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")
-SHORT: dict[str, Any] = {"hidden": (6,), "kernel": HMC(num_steps=12), "num_chains": 2, "num_warmup": 80, "num_draws": 80}
+SHORT: dict[str, Any] = {
+    "hidden": (6,),
+    "kernel": HMC(num_steps=12),
+    "num_chains": 2,
+    "num_warmup": 80,
+    "num_draws": 80,
+}
 
 
 def copy_of(estimator: Any) -> Any:
