@@ -27,6 +27,11 @@ SHORT: dict[str, Any] = {
 }
 
 
+def settings(**changed: Any) -> Any:
+    """Settings of a short run, some of them changed."""
+    return SHORT | changed
+
+
 def copy_of(estimator: Any) -> Any:
     """An unfitted estimator with the same parameters."""
     return clone(estimator)
@@ -160,7 +165,7 @@ def test_feature_names_are_checked(line):
 )
 def test_impossible_settings_are_refused(moons, setting, message):
     with pytest.raises(SettingError, match=message):
-        BayesianClassifier(**(SHORT | setting)).fit(*moons)
+        BayesianClassifier(**settings(**setting)).fit(*moons)
 
 
 def test_bad_data_are_refused(moons, line):
@@ -174,12 +179,12 @@ def test_bad_data_are_refused(moons, line):
     with pytest.raises(ValueError, match="inconsistent numbers"):
         BayesianRegressor(**SHORT).fit(line[0], line[1][:-1])
     with pytest.warns(DataConversionWarning):
-        BayesianClassifier(**(SHORT | {"num_warmup": 5, "num_draws": 5})).fit(x, y[:, None])
+        BayesianClassifier(**settings(num_warmup=5, num_draws=5)).fit(x, y[:, None])
 
 
 def test_chains_that_disagree_are_warned_about(moons):
     with pytest.warns(SamplingWarning, match="R-hat"):
-        BayesianClassifier(**(SHORT | {"num_warmup": 2, "num_draws": 10}), random_state=0).fit(*moons)
+        BayesianClassifier(**settings(num_warmup=2, num_draws=10), random_state=0).fit(*moons)
 
 
 def test_out_of_the_box_on_real_data():
