@@ -13,7 +13,10 @@ from ergonet.models import likelihood, prior, registry
 from ergonet.models.network import MLP
 from ergonet.samplers import registry as kernels
 from ergonet.samplers.hmc import HMC
+from ergonet.samplers.mala import MALA
 from ergonet.samplers.nuts import NUTS
+from ergonet.samplers.random_walk import RandomWalk
+from ergonet.samplers.xhmc import XHMC
 
 
 def preprocessing(classes=(), targets=("price",)):
@@ -73,8 +76,10 @@ def test_learned_noise_takes_the_settings_of_its_prior():
 
 
 def test_kernels_by_name():
-    made = [kernels.kernel(name) for name in kernels.kernel_names()]
-    assert [type(one) for one in made] == [NUTS, HMC]
+    made = {name: kernels.kernel(name) for name in kernels.kernel_names()}
+    kinds = {"nuts": NUTS, "hmc": HMC, "xhmc": NUTS, "mala": MALA, "random-walk": RandomWalk}
+    assert {name: type(one) for name, one in made.items()} == kinds
+    assert made["xhmc"] == XHMC(0.1)
     chosen = kernels.kernel("nuts", {"max_doublings": 6, "metric": "dense", "integrator": "leapfrog"})
     assert isinstance(chosen, NUTS)
     assert (chosen.max_doublings, chosen.metric) == (6, "dense")

@@ -1,6 +1,7 @@
 """scikit-learn shaped faces: `BayesianClassifier` and `BayesianRegressor`."""
 
+from ergonet._errors import SamplingWarning
 from ergonet.estimators.classifier import BayesianClassifier
 from ergonet.estimators.regressor import BayesianRegressor
 
-__all__ = ["BayesianClassifier", "BayesianRegressor"]
+__all__ = ["BayesianClassifier", "BayesianRegressor", "SamplingWarning"]

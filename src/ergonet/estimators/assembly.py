@@ -14,6 +14,7 @@ from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.registry import kernel as kernel_by_name
 
 Prior = AbstractPrior | Mapping[str, AbstractPrior]
+OUTPUT_SCALE = {"regression": 2.0, "classification": 4.0}
 
 
 def hidden_sizes(hidden: Any) -> tuple[int, ...]:
@@ -33,11 +34,18 @@ def network(num_inputs: int, hidden: Any, num_outputs: int, *, activation_name: 
     return MLP((num_inputs, *hidden_sizes(hidden), num_outputs), activation=activation_name, bias=bias)
 
 
-def prior(choice: Any, *, bias: bool) -> Prior:
-    """None: N(0, 1 / fan_in) weights and N(0, 1) biases; a name; a prior; or a mapping of leaf patterns."""
+def prior(choice: Any, *, task: str, hidden: Any, bias: bool) -> Prior:
+    """What suits the task, where nothing is chosen; a name; a prior; or a mapping of leaf patterns to either.
+
+    The default is N(0, 1 / fan_in) for weights and N(0, 1) for biases, with output weights `OUTPUT_SCALE` times as
+    wide: functions of one or two standard deviations of a scaled target, or logits of about 2.5.
+    """
     if choice is None:
-        weights = {"*.weight": FanInNormal(1.0)}
-        return {**weights, "*.bias": Normal(1.0)} if bias else weights
+        last = {f"layers.{len(hidden_sizes(hidden))}.weight": FanInNormal(OUTPUT_SCALE[task])}
+        weights = last | ({"*.weight": FanInNormal(1.0)} if hidden_sizes(hidden) else {})
+        return weights | ({"*.bias": Normal(1.0)} if bias else {})
+    if isinstance(choice, Mapping):
+        return {pattern: registry.prior(one) if isinstance(one, str) else one for pattern, one in choice.items()}
     return registry.prior(choice) if isinstance(choice, str) else choice
 
 

@@ -4,6 +4,7 @@ import json
 import numbers
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,7 @@ class BayesianEstimator(BaseEstimator):
     def _fit_network(self, x: np.ndarray, targets: np.ndarray, num_outputs: int, likelihood: Any) -> None:
         """Scale the inputs, sample the posterior, and warn about what is off."""
         self._learn_input_scale(x)
-        network = assembly.network(
-            x.shape[1], self.hidden, num_outputs, activation_name=self.activation, bias=self.bias
-        )
-        self.model_ = BayesianNetwork(network, assembly.prior(self.prior, bias=self.bias), likelihood)
+        self.model_ = self._network(x.shape[1], num_outputs, likelihood)
         posterior = self.model_.condition(self._scaled(x), targets)
         seed = check_random_state(self.random_state).randint(SEEDS)
         self.samples_ = sample(
@@ -66,6 +64,15 @@ class BayesianEstimator(BaseEstimator):
         )
         self.diagnostics_ = self.samples_.diagnostics()
         self._warn()
+
+    def _network(self, num_inputs: int, num_outputs: int, likelihood: Any) -> BayesianNetwork:
+        """The network with its prior and likelihood, as the parameters say."""
+        network = assembly.network(
+            num_inputs, self.hidden, num_outputs, activation_name=self.activation, bias=self.bias
+        )
+        task = "classification" if likelihood.is_classification else "regression"
+        prior = assembly.prior(self.prior, task=task, hidden=self.hidden, bias=self.bias)
+        return BayesianNetwork(network, prior, likelihood)
 
     def _warn(self) -> None:
         """One warning with a sentence for each thing that is off; divergences have been warned about."""
@@ -171,4 +178,6 @@ def _as_json(name: str, value: Any) -> Any:
         return value.item() if isinstance(value, np.generic) else value
     if isinstance(value, list | tuple):
         return [_as_json(name, item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(name, item) for key, item in value.items()}
     raise CapabilityError(f"`{name}={value!r}` cannot be saved as text. Give it by name, or use joblib instead.")

@@ -12,7 +12,6 @@ from ergonet._errors import DataError
 from ergonet.estimators import assembly
 from ergonet.estimators.base import SEEDS, BayesianEstimator
 from ergonet.inference.samples import Samples
-from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.prediction.predictive import sample_predictive
 
 
@@ -23,8 +22,8 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         hidden: units of each hidden layer.
         activation: tanh, relu, sigmoid, silu, gelu or softplus.
         bias: whether layers have biases.
-        prior: None: N(0, 1 / fan_in) weights and N(0, 1) biases; a name such as `normal`; a prior; or a mapping of
-            leaf patterns to priors.
+        prior: None: N(0, 1 / fan_in) weights and N(0, 1) biases, with output weights 4 times as wide; a name such as
+            `normal`; a prior; or a mapping of leaf patterns (`layers.0.weight`, `*.bias`) to priors or names.
         likelihood: None: Bernoulli for two classes, else categorical; a name; or a likelihood.
         kernel: None: `ergonet.NUTS()`; `nuts` or `hmc`; or a kernel.
         num_chains: independent chains, at least 1.
@@ -44,22 +43,22 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
     """
 
-    def __init__(
+    def __init__(  # scikit-learn may set a parameter to anything (`| Any`); what is wrong is said by `fit`
         self,
         *,
         hidden: Any = (50,),
-        activation: str = "tanh",
-        bias: bool = True,
+        activation: str | Any = "tanh",
+        bias: bool | Any = True,
         prior: Any = None,
         likelihood: Any = None,
         kernel: Any = None,
-        num_chains: int = 4,
-        num_warmup: int = 500,
-        num_draws: int = 500,
-        thin: int = 1,
-        standardize: bool = True,
+        num_chains: int | Any = 4,
+        num_warmup: int | Any = 500,
+        num_draws: int | Any = 500,
+        thin: int | Any = 1,
+        standardize: bool | Any = True,
         devices: Any = None,
-        progress: bool = False,
+        progress: bool | Any = False,
         random_state: Any = None,
     ):
         self.hidden = hidden
@@ -130,7 +129,4 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         self.classes_ = np.array(fitted["classes_"], dtype=dtype)
         likelihood = self._likelihood()
         outputs = likelihood.num_outputs(len(self.classes_))
-        network = assembly.network(
-            self.n_features_in_, self.hidden, outputs, activation_name=self.activation, bias=self.bias
-        )
-        self.model_ = BayesianNetwork(network, assembly.prior(self.prior, bias=self.bias), likelihood)
+        self.model_ = self._network(self.n_features_in_, outputs, likelihood)
