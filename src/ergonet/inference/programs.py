@@ -2,7 +2,7 @@
 
 On a CPU each program runs on the one thread that calls it: chains use the cores, not matrix products (Eigen's pool is
 switched off for these programs only; nothing of the user's process is touched). Loops may use vectors of 512 bits
-where the processor has them: 10 % faster on the digits network (EPYC), without effect where it has not.
+where the processor has them.
 """
 
 from collections.abc import Callable
