@@ -73,7 +73,7 @@ def test_more_than_5_positional_parameters_are_found(tmp_path: Path, source: str
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ("cd /work/main", "path of one machine '/work/main'"),
+        ("cd /work/place", "path of one machine '/work/place'"),
         ('path = "/root/.cache/x"', "path of one machine '/root/.cache/x'"),
         ("see file:///home/anna/run.html", "path of one machine '/home/anna/run.html'"),
         ("OUT=/tmp/run", "path of one machine '/tmp/run'"),
