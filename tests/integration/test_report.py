@@ -65,7 +65,7 @@ addEventListener("load", () => {
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+@pytest.mark.usefixtures("chromium")  # on CI a missing browser is a failure, not a skip
 @pytest.mark.parametrize(("record", "images", "drawings"), [(classification_record, 12, 7), (regression_record, 0, 9)])
 def test_browser_opens_it_without_an_error_and_loads_every_picture(tmp_path, record, images, drawings):
     report = write_report(record(), tmp_path / "report.html")

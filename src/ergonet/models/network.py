@@ -1,8 +1,9 @@
 """Networks: functions of named weight arrays.
 
 Inside, data are `[features, rows]` and activations `[units, rows]`: with the rows on the last axis every
-activation is one vectorised loop and no product needs a transpose, 1.8 times faster than the usual `[rows, units]`
-on a CPU. The public face of everything stays `[rows, features]`.
+activation is one vectorised loop and no product needs a transpose, which is faster on a CPU than the usual
+`[rows, units]` (`docs/results/speed.md`: gradient against gradient, rows first). The public face of everything stays
+`[rows, features]`.
 """
 
 import abc
