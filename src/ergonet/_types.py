@@ -1,7 +1,9 @@
 """Array types shared by the sampling layers. Shapes are checked at run time under test."""
 
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, Real, UInt
 
+AnyArray = Array | np.ndarray
 Scalar = Float[Array, ""]
 Flag = Bool[Array, ""]
 Count = Int[Array, ""]
@@ -9,6 +11,7 @@ Position = Float[Array, "dim"]
 PRNGKey = Key[Array, ""]
 
 __all__ = [
+    "AnyArray",
     "Array",
     "Bool",
     "Count",

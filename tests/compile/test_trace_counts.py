@@ -17,7 +17,7 @@ import ergonet
 from ergonet import HMC, MLP, NUTS, BayesianNetwork, Target, likelihoods, priors
 from tests.sampling import place_in_one_batch
 
-PROGRAMS = ("first_record", "advance_chain", "finish_stage")
+PROGRAMS = ("start_chain", "advance_chain", "finish_stage")
 KERNELS = {
     "nuts": lambda: NUTS(max_doublings=4),
     "hmc": HMC,

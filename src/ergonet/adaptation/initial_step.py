@@ -6,7 +6,6 @@ density, also one that is flat or not finite around the start.
 
 import math
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -24,11 +23,13 @@ def with_step_size(tuning: Tuning, step_size: Scalar) -> Tuning:
 
 
 def find_first_step(kernel: AbstractKernel, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> Scalar:
-    """The step size at which the acceptance of one step crosses 0.8, to a factor of two (one gradient each try)."""
+    """The step size at which the acceptance of one step crosses 0.8, to a factor of two.
 
-    def too_small(step_size: Scalar, count: Count) -> Flag:
-        probe_key = jax.random.fold_in(key, count)
-        log_acceptance = kernel.probe(probe_key, target, state, with_step_size(tuning, step_size))
+    One gradient each try, all with the same momentum, as in the source.
+    """
+
+    def too_small(step_size: Scalar) -> Flag:
+        log_acceptance = kernel.probe(key, target, state, with_step_size(tuning, step_size))
         return (log_acceptance > LOG_CROSSING) & (log_acceptance < jnp.inf)  # False where it is not a number
 
     def pending(carry: tuple[Scalar, Count, Count, Flag]) -> Flag:
@@ -38,7 +39,7 @@ def find_first_step(kernel: AbstractKernel, key: PRNGKey, target: Target, state:
 
     def body(carry: tuple[Scalar, Count, Count, Flag]) -> tuple[Scalar, Count, Count, Flag]:
         step_size, count, direction, _ = carry
-        grows = too_small(step_size, count)
+        grows = too_small(step_size)
         direction = jnp.where(count == 0, jnp.where(grows, 1, -1), direction)
         crossed = jnp.where(grows, 1, -1) != direction
         factor = jnp.where(direction == 1, 2.0, 0.5).astype(step_size.dtype)

@@ -11,6 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ergonet._types import Array, Bool, Count, Float, Key, PRNGKey, Scalar, UInt
@@ -23,7 +24,7 @@ from ergonet.adaptation.welford import Moments
 from ergonet.models.target import Target
 from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, run_transition
 
-START_KEY, PROBE_KEY = 0xFFFF_FFFF, 0xFFFF_FFFE  # fold_in numbers that no transition reaches
+START_KEY, PROBE_KEY = 0xFFFF_FFFF, 0xFFFF_FFFE  # fold_in numbers that transitions do not reach
 
 
 class Learning(eqx.Module):
@@ -55,15 +56,21 @@ class Plan(eqx.Module):
     @staticmethod
     def of(stage: Stage | None, target_acceptance: float) -> "Plan":
         """The plan of a stage; None: sampling."""
-        flags = (False,) * 3 if stage is None else (stage.tune_step_size, stage.learn_metric, stage.tune_length)
-        return Plan(*(jnp.asarray(flag) for flag in flags), target_acceptance=jnp.asarray(target_acceptance, float))
+        if stage is None:
+            return _plan(False, False, False, target_acceptance)
+        return _plan(stage.tune_step_size, stage.learn_metric, stage.tune_length, target_acceptance)
 
     @staticmethod
     def of_search() -> "Plan":
         """For `finish_stage` before any transition: renew the metric from nothing seen, that is, search a step size."""
-        return Plan(
-            jnp.asarray(False), jnp.asarray(True), jnp.asarray(False), target_acceptance=jnp.asarray(0.0, float)
-        )
+        return _plan(False, True, False, 0.0)
+
+
+def _plan(*flags_and_target: bool | float) -> Plan:
+    """By way of NumPy: `jnp.asarray` would compile a program for each kind of value."""
+    *flags, target_acceptance = flags_and_target
+    dtype = jax.dtypes.canonicalize_dtype(float)
+    return Plan(*jax.device_put((*map(np.asarray, flags), np.asarray(target_acceptance, dtype))))
 
 
 class Draws(eqx.Module):
@@ -83,8 +90,24 @@ def quantities(target: Target, position: Array) -> Array:
     return target.monitor(position) if target.offers("monitor") else position
 
 
+def start_chain(
+    kernel: AbstractKernel, target: Target, numbers: UInt[Array, "4"], position: Array | None
+) -> ChainRecord:
+    """A chain at `position`, or where the target's own distribution puts it, with the kernel's first tuning.
+
+    `numbers` are the low and the high word of the seed, the chain, and how many starts have been tried before. Keys
+    are of JAX's default kind, whatever the process prefers.
+    """
+    low, high, chain, attempt = numbers
+    root = jax.random.wrap_key_data(jnp.stack([high, low]), impl="threefry2x32")
+    key = jax.random.fold_in(root, chain)
+    if position is None:
+        position = target.initial_position(jax.random.fold_in(jax.random.fold_in(key, START_KEY), attempt))
+    return first_record(kernel, target, key, position)
+
+
 def first_record(kernel: AbstractKernel, target: Target, key: PRNGKey, position: Array) -> ChainRecord:
-    """A chain at its starting position, with the kernel's first tuning."""
+    """A chain at its starting position, before anything has been learned."""
     state = kernel.init(target, position)
     tuning = kernel.tuning(target, position)
     learning = Learning(
@@ -237,7 +260,7 @@ def finish_stage(
         tuned = plan.tune_step_size & (averaging.count > 0)
         step_size = jnp.where(tuned & is_last, dual_averaging.averaged(averaging), step_size)
         renew = plan.learn_metric & ~is_last
-        probe_key = jax.random.fold_in(jax.random.fold_in(record.key, PROBE_KEY), record.transition)
+        probe_key = jax.random.fold_in(record.key, jnp.uint32(PROBE_KEY) - record.transition)
         candidate = Tuning(step_size=dual_averaging.averaged(averaging), metric=metric, num_steps=num_steps)
         searched = find_first_step(kernel, probe_key, target, record.state, candidate)
         step_size = jnp.where(renew, searched, step_size)

@@ -102,11 +102,18 @@ class Job:
         self._record = _on(self._device, together)
 
     def compile(self) -> None:
-        """Run every program once to no effect, side by side, so that nothing compiles later."""
-        with worker_pool(2) as pool:
-            compiling = [pool.submit(self._advance, self._plan(None), 0), pool.submit(self._finish, Plan.of_search())]
+        """Compile every program, so that nothing compiles later.
+
+        One is traced while the other compiles. To compile them side by side would gain nothing, because XLA
+        uses several threads for each, and would raise the peak of memory.
+        """
+        positional, named = self._advance_arguments(self._plan(None), 0)
+        with worker_pool(1) as pool:
+            finishing = self._programs.finish_stage.lower(*self._finish_arguments(Plan.of_search()))
+            compiling = [pool.submit(finishing.compile)]
+            compiling.append(pool.submit(self._programs.advance.lower(*positional, **named).compile))
             for future in compiling:
-                jax.block_until_ready(future.result())
+                future.result()
 
     def search(self) -> None:
         """Find a first step size, where one is to be learned."""
@@ -114,21 +121,21 @@ class Job:
             self._record = self._finish(Plan.of_search())
 
     def _finish(self, plan: Plan, *, is_last: bool = False) -> Any:
+        return self._programs.finish_stage(*self._finish_arguments(plan, is_last=is_last))
+
+    def _finish_arguments(self, plan: Plan, *, is_last: bool = False) -> tuple[Any, ...]:
         s = self._settings
-        return self._programs.finish_stage(s.kernel, self._target, self._record, plan, jnp.asarray(is_last))
+        return s.kernel, self._target, self._record, plan, np.asarray(is_last)
 
     def _advance(self, plan: Plan, count: int) -> tuple[Any, Draws]:
+        positional, named = self._advance_arguments(plan, count)
+        return self._programs.advance(*positional, **named)
+
+    def _advance_arguments(self, plan: Plan, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         s = self._settings
         thin = 1 if self._stage < len(s.warmup.stages) else s.thin
-        return self._programs.advance(
-            s.kernel,
-            self._target,
-            self._record,
-            plan,
-            jnp.asarray(count, jnp.int32),
-            thin=jnp.asarray(thin, jnp.int32),
-            capacity=s.capacity,
-        )
+        positional = (s.kernel, self._target, self._record, plan, np.asarray(count, np.int32))
+        return positional, {"thin": np.asarray(thin, np.int32), "capacity": s.capacity}
 
     def _plan(self, stage: Stage | None) -> Plan:
         return Plan.of(stage, self._settings.warmup.target_acceptance)

@@ -5,7 +5,6 @@ switched off for these programs only; nothing of the user's process is touched).
 where the processor has them.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,25 +13,28 @@ import equinox as eqx
 
 from ergonet.inference import batches, chains
 
-CPU_OPTIONS = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_prefer_vector_width": 512}
+CPU_OPTIONS: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_prefer_vector_width": 512}
+SELDOM = {"xla_backend_optimization_level": 1}  # what runs a few dozen times is worth less time to compile
 
 
 @dataclass(frozen=True)
 class Programs:
     """Start, advance and finish a stage of the chains of a job."""
 
-    first_record: Callable[..., Any]
-    advance: Callable[..., Any]
-    finish_stage: Callable[..., Any]
+    start: Any
+    advance: Any
+    finish_stage: Any
 
 
 @cache
 def programs(platform: str, *, is_batched: bool) -> Programs:
     """The programs for one chain at a time, or for a batch of chains."""
-    options: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if platform == "cpu" else {}
+    is_cpu = platform == "cpu"
+    often: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if is_cpu else {}
+    seldom: dict[str, Any] = {"compiler_options": CPU_OPTIONS | SELDOM} if is_cpu else {}
     module: Any = batches if is_batched else chains
     return Programs(
-        first_record=eqx.filter_jit(chains.first_record, **options),
-        advance=eqx.filter_jit(module.advance_chain, **options),
-        finish_stage=eqx.filter_jit(module.finish_stage, **options),
+        start=eqx.filter_jit(chains.start_chain, **seldom),
+        advance=eqx.filter_jit(module.advance_chain, **often),
+        finish_stage=eqx.filter_jit(module.finish_stage, **seldom),
     )

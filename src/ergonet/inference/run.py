@@ -25,7 +25,7 @@ from ergonet.inference.memory import plan_memory
 from ergonet.inference.programs import programs
 from ergonet.inference.progress import AbstractProgress, Tick, choose_progress
 from ergonet.inference.samples import STATISTICS, Samples
-from ergonet.inference.starts import start_records
+from ergonet.inference.starts import given_positions, start_records
 from ergonet.inference.store import POSITIONS, AbstractStore, MemoryStore, ZarrStore
 from ergonet.inference.workers import worker_pool
 from ergonet.models.target import Target
@@ -98,8 +98,7 @@ def sample(
     recipe = stan_windows(kernel.warmup(), num_warmup) if warmup is None else warmup
     placement = place(devices, num_chains)
     reporter = choose_progress(progress)
-    keys = [jax.random.fold_in(_root_key(seed), chain) for chain in range(num_chains)]
-    itemsize = jax.eval_shape(target.initial_position, keys[0]).dtype.itemsize
+    itemsize = jax.eval_shape(lambda: target.initial_position(jax.random.key(0))).dtype.itemsize
     chosen_store = _store(store)
     folder = chosen_store.path if isinstance(chosen_store, ZarrStore) else None
     bytes_per_draw = target.dim * itemsize + 4 * WORDS_PER_DRAW
@@ -116,7 +115,7 @@ def sample(
     reporter.begin(len(placement.groups), len(placement.groups[0]))
     try:
         reporter.say(str(plan))
-        run.prepare(keys, init, began)
+        run.prepare(seed, init, began)
         run.drive()
     finally:
         reporter.end()
@@ -151,7 +150,7 @@ class _Run:
         self._stopped = ""
         self._began = time.perf_counter()
 
-    def prepare(self, keys: list[Any], init: Any, began: float) -> None:
+    def prepare(self, seed: int, init: Any, began: float) -> None:
         """Make the jobs, compile, and find the first step sizes."""
         self._began = began
         for chains, device in zip(self._placement.groups, self._placement.devices, strict=True):
@@ -166,8 +165,10 @@ class _Run:
             self._jobs.append(job)
             self._kept[job], self._gradients[job], self._divergences[job] = 0, 0, 0
         s, setup_done = self._settings, time.perf_counter()
-        starting = {"init": init, "programs": programs(self._placement.devices[0].platform, is_batched=False)}
-        records = start_records(s.kernel, s.target, keys, **starting)
+        num_chains = sum(len(job.chains) for job in self._jobs)
+        start = programs(self._placement.devices[0].platform, is_batched=False).start
+        given = None if init is None else given_positions(s.target, num_chains, init)
+        records = start_records(s.kernel, s.target, given, start=start, num_chains=num_chains, seed=seed)
         for job in self._jobs:
             job.start([records[chain] for chain in job.chains])
         self._jobs[0].compile()
@@ -345,10 +346,6 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
     }
-
-
-def _root_key(seed: int) -> Any:
-    return jax.random.fold_in(jax.random.key(seed & 0xFFFF_FFFF), seed >> 32)
 
 
 def _store(store: Any) -> AbstractStore:

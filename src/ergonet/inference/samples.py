@@ -39,7 +39,7 @@ def statistics_of(draws: Draws, count: int) -> dict[str, np.ndarray]:
     """The first `count` rows of a chunk's statistics under ArviZ's names."""
     info = draws.info
     named = (
-        -draws.potential,
+        -np.asarray(draws.potential),
         info.energy,
         info.energy_error,
         info.acceptance,

@@ -2,15 +2,12 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ergonet._errors import SettingError, StartError
 from ergonet._types import Array
-from ergonet.inference.chains import START_KEY, ChainRecord
-from ergonet.inference.programs import Programs
+from ergonet.inference.chains import ChainRecord
 from ergonet.models.target import Target
 from ergonet.samplers.base import AbstractKernel
 
@@ -18,57 +15,50 @@ MOST_TRIES = 100
 
 
 def start_records(
-    kernel: AbstractKernel, target: Target, keys: list[Array], init: Any, *, programs: Programs
+    kernel: AbstractKernel, target: Target, given: np.ndarray | None, *, start: Any, num_chains: int, seed: int
 ) -> list[ChainRecord]:
-    """A chain per key, where the potential and its gradient are finite.
+    """A record per chain, where the potential and its gradient are finite.
 
     Args:
         kernel: what will move the chains.
         target: what is sampled.
-        keys: one key per chain.
-        init: None: drawn by the target, up to 100 times per chain; or positions `[dim]` or `[chain, dim]`.
-        programs: the compiled programs of the run.
+        given: positions `[chain, dim]`; None: drawn by the target, up to 100 times per chain.
+        start: the compiled `chains.start_chain`.
+        num_chains: how many.
+        seed: 0 to 2^63 - 1.
 
     Raises:
         StartError: no finite start was found; the message names the leaf, prior, likelihood or row.
-        SettingError: `init` has another shape.
     """
-
-    def record_at(key: Array, position: Array) -> tuple[ChainRecord, bool]:
-        record = programs.first_record(kernel, target, key, position)
-        state = record.state
-        return record, bool(np.isfinite(state.potential) and np.all(np.isfinite(state.gradient)))
-
     records = []
-    given = None if init is None else _given(target, len(keys), init)
-    for chain, key in enumerate(keys):
+    for chain in range(num_chains):
+        position = None if given is None else given[chain]
         for attempt in range(MOST_TRIES if given is None else 1):
-            attempt_key = jax.random.fold_in(jax.random.fold_in(key, START_KEY), attempt)
-            position = given[chain] if given is not None else _draw(target, attempt_key)
-            record, is_finite = record_at(key, position)
-            if is_finite:
+            numbers = np.asarray([seed & 0xFFFF_FFFF, seed >> 32, chain, attempt], np.uint32)
+            record = start(kernel, target, numbers, position)
+            if np.isfinite(record.state.potential) and np.all(np.isfinite(record.state.gradient)):
                 records.append(record)
                 break
         else:
-            raise _no_start(target, chain, position, is_given=given is not None)
+            raise _no_start(target, chain, record.state.position, is_given=given is not None)
     return records
 
 
-@eqx.filter_jit
-def _draw(target: Target, key: Array) -> Array:
-    return target.initial_position(key)
+def given_positions(target: Target, num_chains: int, init: Any) -> np.ndarray:
+    """Positions `[chain, dim]` from the user's `[dim]` or `[chain, dim]`.
 
-
-def _given(target: Target, num_chains: int, init: Any) -> Array:
-    positions = jnp.asarray(init)
+    Raises:
+        SettingError: `init` has another shape.
+    """
+    positions = np.asarray(init)
     if positions.shape == (target.dim,):
-        positions = jnp.broadcast_to(positions, (num_chains, target.dim))
+        positions = np.broadcast_to(positions, (num_chains, target.dim))
     if positions.shape != (num_chains, target.dim):
         raise SettingError(
             f"`init` must have shape [{target.dim}] or [{num_chains}, {target.dim}] (chain, dim), "
             f"got {list(positions.shape)}."
         )
-    return positions.astype(jnp.result_type(float))
+    return positions.astype(jax.dtypes.canonicalize_dtype(float))
 
 
 def _no_start(target: Target, chain: int, position: Array, *, is_given: bool) -> StartError:

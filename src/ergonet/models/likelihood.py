@@ -6,11 +6,12 @@ have parameters of its own, such as a noise precision; they are coordinates of t
 
 import abc
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
 
 from ergonet._errors import DataError, SettingError
@@ -34,8 +35,8 @@ class AbstractLikelihood(eqx.Module):
         """Network outputs for this many targets (classes, for a classification)."""
 
     @abc.abstractmethod
-    def prepare(self, y: Array, num_outputs: int) -> Targets:
-        """Targets rows last; raises `DataError` where they do not fit the likelihood or the network."""
+    def prepare(self, y: Any, num_outputs: int) -> Targets:
+        """Targets `[targets, rows]`; raises `DataError` where they do not fit the likelihood or the network."""
 
     @abc.abstractmethod
     def leaves(self) -> dict[str, Leaf]:
@@ -78,23 +79,23 @@ class AbstractLikelihood(eqx.Module):
         """What convergence in function space is judged by: log probabilities, or means."""
 
 
-def _labels(y: Array, classes: int, owner: str) -> Array:
+def _labels(y: Any, classes: int, owner: str) -> np.ndarray:
     """Class numbers as int32 `[rows]`, checked to lie in 0..classes-1."""
-    labels = jnp.asarray(y)
+    labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise DataError(f"`y` for `{owner}` must be class numbers of shape [rows], got {list(labels.shape)}.")
-    if not bool(jnp.all(labels == labels.astype(jnp.int32))):
+    if not np.all(labels == labels.astype(np.int32)):
         raise DataError(f"`y` for `{owner}` must be whole class numbers, got {labels.dtype} with fractions.")
     outside = (labels < 0) | (labels >= classes)
-    if bool(outside.any()):
-        row = int(jnp.argmax(outside))
+    if outside.any():
+        row = int(np.argmax(outside))
         raise DataError(
             f"`y` for `{owner}` must lie in 0..{classes - 1}; row {row} (counted from 0) has {labels[row]}. "
             f"Give the network as many outputs as there are classes."
         )
-    return labels.astype(jnp.int32)
+    return labels.astype(np.int32)
 
 
 class _NoParameters(AbstractLikelihood):
@@ -118,11 +119,11 @@ class Categorical(_NoParameters):
     def num_outputs(self, num_targets: int) -> int:
         return num_targets
 
-    def prepare(self, y: Array, num_outputs: int) -> Targets:
+    def prepare(self, y: Any, num_outputs: int) -> Targets:
         if num_outputs < 2:
             raise SettingError("`Categorical()` needs a network with at least 2 outputs; use `Bernoulli()` for one.")
         labels = _labels(y, num_outputs, "Categorical()")
-        return (labels[None, :] == jnp.arange(num_outputs)[:, None]).astype(jnp.float32)
+        return jax.device_put((labels[None, :] == np.arange(num_outputs)[:, None]).astype(np.float32))
 
     def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
         return jnp.sum(outputs * targets, axis=0) - _log_normaliser(outputs)
@@ -164,10 +165,10 @@ class Bernoulli(_NoParameters):
     def num_outputs(self, num_targets: int) -> int:
         return 1
 
-    def prepare(self, y: Array, num_outputs: int) -> Targets:
+    def prepare(self, y: Any, num_outputs: int) -> Targets:
         if num_outputs != 1:
             raise SettingError(f"`Bernoulli()` needs a network with 1 output, got {num_outputs}; or `Categorical()`.")
-        return _labels(y, 2, "Bernoulli()")[None, :].astype(jnp.float32)
+        return jax.device_put(_labels(y, 2, "Bernoulli()")[None, :].astype(np.float32))
 
     def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
         return jnp.sum(targets * outputs - jax.nn.softplus(outputs), axis=0)
@@ -192,16 +193,16 @@ class Bernoulli(_NoParameters):
         return jnp.concatenate([jax.nn.log_sigmoid(-outputs), jax.nn.log_sigmoid(outputs)], axis=0)
 
 
-def _real_targets(y: Array, expected: int, owner: str) -> Targets:
+def _real_targets(y: Any, expected: int, owner: str) -> Targets:
     """Real targets as `[targets, rows]`."""
-    targets = jnp.asarray(y)
+    targets = np.asarray(y)
     targets = targets[:, None] if targets.ndim == 1 else targets
     if targets.ndim != 2 or targets.shape[1] != expected:
         raise DataError(
             f"`y` for `{owner}` must have shape [rows, {expected}] to fit the network's outputs, "
-            f"got {list(jnp.asarray(y).shape)}."
+            f"got {list(np.shape(y))}."
         )
-    return targets.T
+    return jax.device_put(targets.T)
 
 
 class GammaPrecision(eqx.Module):
@@ -263,7 +264,7 @@ class Gaussian(AbstractLikelihood):
     def num_outputs(self, num_targets: int) -> int:
         return num_targets
 
-    def prepare(self, y: Array, num_outputs: int) -> Targets:
+    def prepare(self, y: Any, num_outputs: int) -> Targets:
         return _real_targets(y, num_outputs, "Gaussian()")
 
     def leaves(self) -> dict[str, Leaf]:
@@ -315,7 +316,7 @@ class HeteroscedasticGaussian(_NoParameters):
     def num_outputs(self, num_targets: int) -> int:
         return 2 * num_targets
 
-    def prepare(self, y: Array, num_outputs: int) -> Targets:
+    def prepare(self, y: Any, num_outputs: int) -> Targets:
         if num_outputs % 2:
             raise SettingError(
                 f"`HeteroscedasticGaussian()` needs two outputs per target (mean, log precision), got {num_outputs}."

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from ergonet._errors import SettingError
-from ergonet._types import Array, Float
+from ergonet._types import AnyArray, Array, Float
 from ergonet.models.activation import activation as activation_function
 
 Weights = Mapping[str, Array]
@@ -47,8 +47,8 @@ class AbstractNetwork(eqx.Module):
         """Every array of weights by its path, in the order of the flat position."""
 
     @abc.abstractmethod
-    def prepare(self, x: Float[Array, "rows ..."]) -> Array:
-        """Inputs in the layout that `apply` takes; raises `SettingError` where their shape does not fit."""
+    def prepare(self, x: AnyArray) -> Any:
+        """Inputs `[rows, ...]` as `apply` takes them; raises `SettingError` where their shape does not fit."""
 
     @abc.abstractmethod
     def apply(self, weights: Weights, inputs: Array) -> Float[Array, "outputs rows"]:
@@ -96,7 +96,7 @@ class MLP(AbstractNetwork):
                 found[f"layers.{layer}.bias"] = Leaf(shape=(out,), fan_in=1)
         return found
 
-    def prepare(self, x: Float[Array, "rows ..."]) -> Array:
+    def prepare(self, x: AnyArray) -> Any:
         if x.ndim != 2 or x.shape[1] != self.sizes[0]:
             raise SettingError(
                 f"`MLP(sizes={self.sizes})` takes x of shape [rows, {self.sizes[0]}], got {list(x.shape)}."
@@ -124,7 +124,7 @@ class FunctionNetwork(AbstractNetwork):
     def leaves(self) -> dict[str, Leaf]:
         return dict(zip(self.paths, self.specs, strict=True))
 
-    def prepare(self, x: Float[Array, "rows ..."]) -> Array:
+    def prepare(self, x: AnyArray) -> Any:
         return x
 
     def apply(self, weights: Weights, inputs: Array) -> Float[Array, "outputs rows"]:

@@ -14,7 +14,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from ergonet._errors import DataError, SettingError
-from ergonet._types import Array, Float, Position, PRNGKey, Scalar
+from ergonet._types import AnyArray, Array, Float, Position, PRNGKey, Scalar
 from ergonet.diagnostics.function_space import choose_reference_rows
 from ergonet.models.likelihood import AbstractLikelihood
 from ergonet.models.network import AbstractNetwork, Leaf, Weights, as_network
@@ -88,7 +88,7 @@ class BayesianNetwork(eqx.Module):
         weights = self.prior.log_prob(position[: self.prior.dim])
         return weights + self.likelihood.log_prior(self.split(position)[1])
 
-    def num_outputs(self, inputs: Array) -> int:
+    def num_outputs(self, inputs: AnyArray) -> int:
         """Outputs of the network for prepared inputs, by tracing only."""
         position = jax.ShapeDtypeStruct((self.dim,), jnp.float32)
         return jax.eval_shape(self.outputs, position, inputs).shape[0]
@@ -106,27 +106,28 @@ class BayesianNetwork(eqx.Module):
             DataError: x or y is empty, not finite, or of different lengths.
             SettingError: the shapes do not fit the network.
         """
-        x, y = _rows("x", x), jnp.asarray(y)
+        x, y = _rows("x", x), np.asarray(y)  # NumPy checks: JAX would compile a program for each
         if y.ndim == 0 or y.shape[0] != x.shape[0]:
             raise DataError(f"`x` has {x.shape[0]} rows, but `y` has shape {list(y.shape)}. They must match.")
-        if not bool(jnp.all(jnp.isfinite(y.astype(x.dtype)))):
+        if not np.all(np.isfinite(y.astype(x.dtype))):
             raise DataError("`y` holds NaN or infinity. Drop those rows or fill them in.")
         inputs = self.network.prepare(x)
-        targets = self.likelihood.prepare(y, self.num_outputs(inputs)).astype(x.dtype)
+        targets = np.asarray(self.likelihood.prepare(y, self.num_outputs(inputs)), x.dtype)
         shown = x if reference is None else _rows("reference", reference)
-        flat = np.asarray(shown).reshape(shown.shape[0], -1)
-        chosen = choose_reference_rows(flat, count=NUM_REFERENCE_ROWS)
-        return NetworkPosterior(self, inputs, targets, self.network.prepare(shown[jnp.asarray(chosen)]))
+        chosen = choose_reference_rows(shown.reshape(shown.shape[0], -1), count=NUM_REFERENCE_ROWS)
+        kept = inputs, targets, self.network.prepare(shown[np.asarray(chosen)])
+        return NetworkPosterior(self, *jax.device_put(kept))
 
 
-def _rows(name: str, value: Any) -> Array:
-    array = np.asarray(value)  # by way of NumPy, so that weak types do not make programs compile twice
-    array = jnp.asarray(array if np.issubdtype(array.dtype, np.floating) else array.astype(np.float32))
+def _rows(name: str, value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    dtype = array.dtype if np.issubdtype(array.dtype, np.floating) else np.float32
+    array = array.astype(jax.dtypes.canonicalize_dtype(dtype))
     if array.ndim < 2 or array.shape[0] == 0:
         raise DataError(f"`{name}` must have shape [rows, features] with at least 1 row, got {list(array.shape)}.")
-    bad = ~jnp.isfinite(array.reshape(array.shape[0], -1))
-    if bool(bad.any()):
-        row, column = np.argwhere(np.asarray(bad))[0]
+    bad = ~np.isfinite(array.reshape(array.shape[0], -1))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
         raise DataError(
             f"`{name}` holds {int(bad.sum())} values that are NaN or infinite, the first at row {row}, column {column} "
             f"(counted from 0). Drop those rows or fill them in."

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -29,12 +30,12 @@ class Rows:
         self._model = model
         self._x = _checked_inputs(x)
         self.count = self._x.shape[0]
-        self.num_outputs = model.num_outputs(model.network.prepare(jnp.asarray(self._x[:1])))
-        self._targets: Array | None = None
+        self.num_outputs = model.num_outputs(model.network.prepare(self._x[:1]))
+        self._targets: np.ndarray | None = None
         if y is not None:
             if np.shape(y)[:1] != (self.count,):
                 raise DataError(f"`x` has {self.count} rows, but `y` has shape {list(np.shape(y))}. They must match.")
-            self._targets = model.likelihood.prepare(jnp.asarray(y), self.num_outputs)
+            self._targets = np.asarray(model.likelihood.prepare(y, self.num_outputs))
 
     def block_size(self, most_outputs: int | None = None) -> int:
         """Rows of a block, with at most so many outputs of one draw where that is asked for."""
@@ -45,8 +46,9 @@ class Rows:
         """Prepared inputs and targets (or None) of each block."""
         for start in range(0, self.count, size):
             index = np.minimum(np.arange(start, start + size), self.count - 1)
-            inputs = self._model.network.prepare(jnp.asarray(self._x[index]))
-            yield inputs, None if self._targets is None else self._targets[:, index].astype(inputs.dtype)
+            inputs = jax.device_put(self._model.network.prepare(self._x[index]))
+            targets = None if self._targets is None else self._targets[:, index].astype(inputs.dtype)
+            yield inputs, jax.device_put(targets)
 
 
 def _checked_inputs(x: Any) -> np.ndarray:

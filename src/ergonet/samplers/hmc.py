@@ -160,7 +160,7 @@ def first_state(target: Target, position: Position) -> State:
 
 def refresh(key: PRNGKey, state: State) -> Phase:
     """A phase point at `state` with a fresh standard normal momentum."""
-    momentum = jax.random.normal(key, state.position.shape, state.position.dtype)
+    momentum = jax.lax.optimization_barrier(jax.random.normal(key, state.position.shape, state.position.dtype))
     return Phase(position=state.position, momentum=momentum, potential=state.potential, gradient=state.gradient)
 
 

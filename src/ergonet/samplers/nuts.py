@@ -7,7 +7,6 @@ Algorithm 6; Stan's extra checks.
 """
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from ergonet._types import Flag, Position, PRNGKey, Scalar
@@ -82,8 +81,7 @@ class NUTS(AbstractKernel):
         return first_state(target, position)
 
     def begin(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> DoublingTrajectory:
-        key_momentum, key_tree = jax.random.split(key)
-        return self.trajectory.begin(key_tree, refresh(key_momentum, state))
+        return self.trajectory.begin(key, refresh(key, state))
 
     def advance(self, target: Target, trajectory: DoublingTrajectory, tuning: Tuning) -> DoublingTrajectory:
         return self.trajectory.advance(target, tuning.metric, tuning.step_size, trajectory)

@@ -19,6 +19,7 @@ from ergonet.models.target import Target
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
 from ergonet.samplers.hmc import HMC, refresh
+from ergonet.trajectory.uniforms import key_words
 from ergonet.trajectory.windowed import FIRST, LAST, START, Windowed, WindowedTrajectory
 
 WINDOW_KEY = 1  # folded into the transition's key, so that everything else is drawn as in static HMC
@@ -90,7 +91,7 @@ class WindowedHMC(AbstractKernel):
             window=jnp.asarray(self.window, jnp.int32),
             offset=jax.random.randint(window_key, (), 0, self.window),
             uniform=lengths.uniform,
-            uniform_key=jax.random.key_data(draw_key).astype(jnp.uint32)[:2],
+            uniform_key=key_words(draw_key),
         )
 
     def advance(self, target: Target, trajectory: WindowedTrajectory, tuning: Tuning) -> WindowedTrajectory:

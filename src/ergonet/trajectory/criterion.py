@@ -76,9 +76,10 @@ class Generalised(AbstractCriterion):
         whole = memory.total - before
         left = before_middle - before + middle
         right = memory.total - before_middle + previous
-        sums = jnp.stack([whole, left, right])  # one product with all three is cheaper than single dots
-        at_first, at_last, at_middle, at_previous = sums @ first, sums @ last, sums @ middle, sums @ previous
-        opposed = jnp.stack([at_first[0], at_last[0], at_first[1], at_middle[1], at_previous[2], at_last[2]])
+        # One product of all with all, half of which is not needed, is cheaper than six dots.
+        products = jnp.stack([whole, left, right]) @ jnp.stack([first, last, middle, previous]).T
+        (at_first, at_last, _, _), (left_first, _, left_middle, _), (_, right_last, _, right_previous) = products
+        opposed = jnp.stack([at_first, at_last, left_first, left_middle, right_previous, right_last])
         return jnp.any(opposed <= 0)
 
 

@@ -13,7 +13,6 @@ Vectors live in buffers that are written in place: the two ends `[2, 3, dim]` by
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -25,7 +24,7 @@ from ergonet.hamiltonian.phase import Phase
 from ergonet.models.target import Target
 from ergonet.trajectory.criterion import AbstractCriterion
 from ergonet.trajectory.selection import AbstractSelection
-from ergonet.trajectory.uniforms import uniform_pair
+from ergonet.trajectory.uniforms import bits_and_uniform, key_words, uniform_pair
 
 
 class DoublingTrajectory(eqx.Module):
@@ -67,15 +66,18 @@ class Doubling(eqx.Module):
     max_doublings: int = eqx.field(static=True)
 
     def begin(self, key: PRNGKey, start: Phase, directions: UInt[Array, ""] | None = None) -> DoublingTrajectory:
-        """A tree of one state. `directions` (bit d = 1: doubling d goes forward) is drawn unless given."""
-        key_direction, key_uniform, key_threshold = jax.random.split(key, 3)
-        if directions is None:
-            directions = jax.random.bits(key_direction, (), jnp.uint32)
+        """A tree of one state. `directions` (bit d = 1: doubling d goes forward) is drawn unless given.
+
+        The key may be the one that the momentum was drawn with (`uniforms.py`).
+        """
+        words = key_words(key)
+        bits, uniform = bits_and_uniform(words, start.position.dtype)
+        directions = bits if directions is None else directions
         energy = total_energy(start)
         dtype = start.position.dtype
         end = jnp.stack([start.position, start.momentum, start.gradient])
         proposal = jnp.stack([start.position, start.gradient])
-        threshold = self.selection.threshold(key_threshold, energy)
+        threshold = self.selection.threshold(uniform, energy)
         zero, one = jnp.zeros((), dtype), jnp.ones((), jnp.int32)
         return DoublingTrajectory(
             current=end,
@@ -86,7 +88,7 @@ class Doubling(eqx.Module):
             subtree_row=one,
             memory=self.criterion.begin(self.max_doublings + 1, start),
             directions=directions,
-            uniform_key=jax.random.key_data(key_uniform).astype(jnp.uint32)[:2],
+            uniform_key=words,
             energy_start=energy,
             threshold=threshold,
             log_weight_tree=self.selection.log_weight(threshold, zero),

@@ -7,18 +7,17 @@ trajectory moves its running draw, so that tests can enumerate them exactly.
 import abc
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
-from ergonet._types import PRNGKey, Scalar
+from ergonet._types import Scalar
 
 
 class AbstractSelection(eqx.Module):
     """Weights of states and the probabilities that follow from them."""
 
     @abc.abstractmethod
-    def threshold(self, key: PRNGKey, energy_start: Scalar) -> Scalar:
-        """A random level drawn once per trajectory (unused where weights are deterministic)."""
+    def threshold(self, uniform: Scalar, energy_start: Scalar) -> Scalar:
+        """A random level for each trajectory from a draw of [0, 1) (unused where weights are deterministic)."""
 
     @abc.abstractmethod
     def log_weight(self, threshold: Scalar, energy_error: Scalar) -> Scalar:
@@ -40,7 +39,7 @@ class Multinomial(AbstractSelection):
     Lau 2018, Algorithm 6.
     """
 
-    def threshold(self, key: PRNGKey, energy_start: Scalar) -> Scalar:
+    def threshold(self, uniform: Scalar, energy_start: Scalar) -> Scalar:
         return jnp.zeros_like(energy_start)
 
     def log_weight(self, threshold: Scalar, energy_error: Scalar) -> Scalar:
@@ -60,8 +59,8 @@ class Slice(AbstractSelection):
     min(1, n_subtree / n_tree). Source: Hoffman and Gelman 2014; Ask 2022, Algorithm 5.2 (whose error test is reversed).
     """
 
-    def threshold(self, key: PRNGKey, energy_start: Scalar) -> Scalar:
-        return -jax.random.exponential(key, (), energy_start.dtype)
+    def threshold(self, uniform: Scalar, energy_start: Scalar) -> Scalar:
+        return jnp.log1p(-uniform)
 
     def log_weight(self, threshold: Scalar, energy_error: Scalar) -> Scalar:
         return jnp.where(threshold <= -energy_error, 0.0, -jnp.inf).astype(energy_error.dtype)

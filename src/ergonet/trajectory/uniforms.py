@@ -2,18 +2,21 @@
 
 `jax.random` lowers Threefry to a loop of small programs, which costs microseconds a call on a CPU whatever the
 size. A trajectory needs two uniforms per step, so the same hash is written out here on scalars, where it compiles
-to one fused block. It is JAX's default generator, bit for bit (tested), with the step number as the counter.
-Source: Salmon et al. 2011, Threefry-2x32-20.
+to one fused block. It is JAX's default generator, bit for bit (tested). Source: Salmon et al. 2011, Threefry-2x32-20.
+
+One key serves a whole transition, which saves compiling what would split it: an array that `jax.random` draws hashes
+the counters (0, i), step n hashes (n + 1, 0), and what is drawn once per trajectory hashes (2^32 - 1, 0).
 """
 
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from ergonet._types import Array, Scalar
+from ergonet._types import Array, PRNGKey, Scalar, UInt
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
+_ONCE = 0xFFFF_FFFF
 
 
 def threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
@@ -30,10 +33,21 @@ def threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
     return x, y
 
 
-def uniform_pair(key: Array, counter: Array, dtype: DTypeLike) -> tuple[Scalar, Scalar]:
-    """Two independent draws from [0, 1) with 23 random bits each, for one step of a trajectory."""
-    x, y = threefry(key, counter.astype(jnp.uint32), jnp.uint32(0))
+def key_words(key: PRNGKey) -> UInt[Array, "2"]:
+    """The two words of a key that the functions below take."""
+    return jax.random.key_data(key).astype(jnp.uint32)[:2]
+
+
+def uniform_pair(words: Array, step: Array, dtype: DTypeLike) -> tuple[Scalar, Scalar]:
+    """Two independent draws from [0, 1) with 23 random bits each, for one step of a trajectory, counted from 0."""
+    x, y = threefry(words, step.astype(jnp.uint32) + 1, jnp.uint32(0))
     return _to_unit(x, dtype), _to_unit(y, dtype)
+
+
+def bits_and_uniform(words: Array, dtype: DTypeLike) -> tuple[UInt[Array, ""], Scalar]:
+    """32 random bits and a draw from [0, 1), once per trajectory."""
+    x, y = threefry(words, jnp.uint32(_ONCE), jnp.uint32(0))
+    return x, _to_unit(y, dtype)
 
 
 def _to_unit(bits: Array, dtype: DTypeLike) -> Scalar:
