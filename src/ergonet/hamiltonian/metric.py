@@ -9,7 +9,7 @@ import abc
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
+from jax import lax
 
 from ergonet._types import Array, Float, Position
 
@@ -100,7 +100,7 @@ class DenseMetric(AbstractMetric):
         return gradient @ self.factor
 
     def textbook_momentum(self, momentum: Position) -> Position:
-        return solve_triangular(self.factor.T, momentum, lower=False)
+        return lax.linalg.triangular_solve(self.factor, momentum, left_side=True, lower=True, transpose_a=True)
 
     def blank_moments(self, position: Position) -> Array:
         return jnp.zeros((position.size, position.size), position.dtype)
