@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import page, problems, rounds
+from benchmarks import kernels, page, problems, rounds
 from benchmarks.timing import Spread
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,3 +114,27 @@ def test_effective_draws_of_independent_draws_are_their_number() -> None:
 
 def test_a_spread_is_a_median_with_its_range() -> None:
     assert Spread.of([3.0, 1.0, 2.0]) == Spread(2.0, 1.0, 3.0)
+
+
+@pytest.mark.slow
+def test_a_quick_run_of_the_kernels_writes_a_row_for_each(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "benchmarks.kernels", "--quick", "--out", tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    text = (tmp_path / "kernels.md").read_text(encoding="utf-8")
+    assert "A quick run" in text
+    for title in kernels.kernels():
+        rows = [line for line in text.splitlines() if line.startswith(f"| {title} |")]
+        assert len(rows) == (len(kernels.ARENAS) - 1 if "dense" in title else len(kernels.ARENAS))
+
+
+def test_the_guide_shows_the_table_of_the_last_measured_run() -> None:
+    record = json.loads((ROOT / "docs" / "results" / "kernels.json").read_text(encoding="utf-8"))
+    shown = kernels.GUIDE.read_text(encoding="utf-8").partition(kernels.BEGIN)[2].partition(kernels.END)[0]
+    assert shown == kernels.tables(record["kernels"], record["about"]["settings"])

@@ -4,6 +4,7 @@ Nothing here is random. A trajectory is driven leaf by leaf through its own `beg
 that it exposes after each leaf move the exact distributions of the subtree's and of the tree's draw.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,15 +55,15 @@ class PlantedTurns(AbstractCriterion):
     table: Any  # [low + offset, high + offset]
     offset: int
 
-    def begin(self, num_rows, start):
+    def begin(self, num_rows, start, metric):
         return jnp.zeros(num_rows, start.momentum.dtype)
 
-    def extend(self, memory, row, previous, phase):
-        return memory.at[row].set(phase.momentum[0])
+    def extend(self, memory, row, growth):
+        return memory.at[row].set(growth.phase.momentum[0])
 
-    def turned(self, memory, row, far, phase):
-        first = jnp.where(row == 0, far[0], memory[row])
-        ends = jnp.sort(jnp.stack([first, phase.momentum[0]])).astype(jnp.int32) + self.offset
+    def turned(self, memory, row, growth):
+        first = jnp.where(row == 0, growth.far[0], memory[row])
+        ends = jnp.sort(jnp.stack([first, growth.phase.momentum[0]])).astype(jnp.int32) + self.offset
         return self.table[ends[0], ends[1]]
 
 
@@ -98,15 +99,23 @@ class Paths:
         return tree
 
 
-def enumerate_paths(doubling: Doubling, target: Target, starts: Phase, *, step_size=1.0, metric=None) -> Paths:
-    """Run every direction sequence from every start (`Phase` with a leading axis)."""
+def enumerate_paths(
+    doubling: Doubling, target: Target, starts: Phase, *, step_size=1.0, metric=None, log_level=None
+) -> Paths:
+    """Run every direction sequence from every start (`Phase` with a leading axis).
+
+    `log_level` is log u, the level of the slice; without one the trajectory draws it.
+    """
     metric = IdentityMetric() if metric is None else metric
-    seen, stop = _follow(doubling, target, metric, jnp.asarray(step_size), starts)
+    level = None if log_level is None else jnp.asarray(log_level, jnp.result_type(float))
+    seen, stop = _follow(doubling, target, metric, jnp.asarray(step_size), (starts, level))
     return Paths(*(np.asarray(part) for part in seen), stop={k: np.asarray(v) for k, v in stop.items()})
 
 
 @eqx.filter_jit
-def _follow(doubling: Doubling, target: Target, metric: Any, step_size: Any, starts: Phase):
+def _follow(doubling: Doubling, target: Target, metric: Any, step_size: Any, begins: tuple[Phase, Any]):
+    starts, log_level = begins
+
     def run(start: Phase, directions):
         def body(carry, _):
             tree, low, high = carry
@@ -122,7 +131,9 @@ def _follow(doubling: Doubling, target: Target, metric: Any, step_size: Any, sta
             return (tree, low, high), seen
 
         zero = jnp.zeros((), jnp.int32)
-        begun = doubling.begin(jax.random.key(0), start, directions)
+        begun = doubling.begin(jax.random.key(0), metric, start, directions)
+        if log_level is not None:
+            begun = eqx.tree_at(lambda tree: tree.threshold, begun, log_level + begun.energy_start)
         (tree, _, _), seen = jax.lax.scan(body, (begun, zero, zero), None, length=2**doubling.max_doublings - 1)
         stop = {name: getattr(tree, name) for name in ("divergent", "turned", "depth", "num_states", "finished")}
         return seen, stop
@@ -138,15 +149,41 @@ def transition_matrix(paths: Paths, reach: int) -> np.ndarray:
 
 def imbalance(transitions: np.ndarray, energies: np.ndarray) -> float:
     """Largest |pi_i P_ij - pi_j P_ji|, relative to the largest flow; rows of `transitions` are neighbouring starts."""
-    count, width = transitions.shape
-    reach = width // 2
     weights = np.exp(-(energies - np.min(energies)))
-    flow = np.zeros((count, count))
-    for i in range(count):
-        for j in range(max(0, i - reach), min(count, i + reach + 1)):
-            flow[i, j] = weights[i] * transitions[i, j - i + reach]
+    flow = weights[:, None] * neighbours(transitions)
     off_diagonal = flow - np.diag(np.diag(flow))
     return float(np.max(np.abs(flow - flow.T)) / np.max(off_diagonal))
+
+
+def slice_imbalance(enumerate_at: Callable[[float], Paths], energies: np.ndarray, reach: int) -> float:
+    """Largest |P_u(i -> j) - P_u(j -> i)| under any level u, where the states in the slice are equally likely.
+
+    A transition is the same for all levels between two neighbouring densities, so one level of each gap stands for
+    all. `energies` are those of the starts, which are neighbours; `enumerate_at(log_u)` goes through their paths.
+    """
+    # Levels at which a state counts or not by rounding are left out.
+    densities = np.unique(np.round(-energies, 9))
+    levels = np.concatenate([[densities[0] - 1.0], (densities[1:] + densities[:-1]) / 2])
+    worst = 0.0
+    for level in levels:
+        transitions = transition_matrix(enumerate_at(level), reach)
+        in_slice = level <= -energies
+        np.testing.assert_allclose(transitions[in_slice].sum(axis=1), 1.0, rtol=0, atol=1e-12)
+        moves = neighbours(transitions)[in_slice]
+        np.testing.assert_array_equal(moves[:, ~in_slice], 0)
+        worst = max(worst, float(np.max(np.abs(moves[:, in_slice] - moves[:, in_slice].T))))
+    return worst
+
+
+def neighbours(transitions: np.ndarray) -> np.ndarray:
+    """P[i, j] among the starts, from P(start -> start + offset)."""
+    count, width = transitions.shape
+    reach = width // 2
+    matrix = np.zeros((count, count))
+    for i, j in np.ndindex(count, count):
+        if abs(j - i) <= reach:
+            matrix[i, j] = transitions[i, j - i + reach]
+    return matrix
 
 
 def integer_starts(target: Target, positions: np.ndarray) -> Phase:

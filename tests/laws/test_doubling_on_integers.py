@@ -11,13 +11,14 @@ import pytest
 
 from ergonet.hamiltonian.energy import total_energy
 from ergonet.trajectory.doubling import Doubling
-from ergonet.trajectory.selection import Multinomial
+from ergonet.trajectory.selection import Multinomial, Slice
 from tests.laws.enumeration import (
     PlantedTurns,
     Walk,
     enumerate_paths,
     imbalance,
     integer_starts,
+    slice_imbalance,
     table_target,
     transition_matrix,
 )
@@ -109,6 +110,52 @@ def test_balance_when_one_state_has_nearly_all_the_mass():
     assert error < ROUNDING
 
 
+def check_slice(depth, selection=None, **settings):
+    """The worst imbalance under any level of the slice, and how many of the paths diverged."""
+    energies, table, offset, starts = problem(depth, **settings)
+    target = table_target(energies, offset)
+    doubling = Doubling(PlantedTurns(jnp.asarray(table), offset), selection or Slice(), Walk(), depth)
+    begin = integer_starts(target, starts)
+    diverged = []
+
+    def enumerate_at(log_level):
+        paths = enumerate_paths(doubling, target, begin, log_level=log_level)
+        diverged.append(paths.stop["divergent"].mean())
+        return paths
+
+    here = np.where(np.isfinite(energies), energies, 1e5)[offset + starts]
+    return slice_imbalance(enumerate_at, here, 2**depth - 1), np.array(diverged)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_balance_under_every_level_of_a_slice(depth):
+    error, diverged = check_slice(
+        depth, turns=lambda size, _: random_turns(size, 0.1), planted=[(4, np.inf), (5, 5000.0), (13, np.nan)]
+    )
+    assert error < ROUNDING
+    assert np.all(diverged > 0)
+
+
+NEARLY_DIVERGENT = {"turns": lambda size, _: random_turns(size, 0.1), "planted": [(8, 999.0)]}
+
+
+def test_whether_a_path_diverges_depends_on_the_level_of_the_slice():
+    error, diverged = check_slice(3, **NEARLY_DIVERGENT)
+    assert error < ROUNDING
+    assert 0 in diverged
+    assert np.any(diverged[1:] > 0)  # the first level lies below all densities
+
+
+class LevelOfTheWrongSign(Slice):
+    def log_weight(self, threshold, energy_error):
+        return super().log_weight(threshold, -energy_error)
+
+
+class AlwaysAcrossASlice(Slice):
+    def across(self, log_subtree, log_tree):
+        return jnp.where(log_subtree > -jnp.inf, 1.0, 0.0)
+
+
 class AlwaysAcross(Multinomial):
     def across(self, log_subtree, log_tree):
         return jnp.ones_like(log_tree)
@@ -132,20 +179,30 @@ class WeightsOfTheWrongSign(Multinomial):
 class WholeTreeOnly(PlantedTurns):
     """Forgets to ask at the blocks of the new subtree."""
 
-    def turned(self, memory, row, far, phase):
-        return super().turned(memory, row, far, phase) & (row == 0)
+    def turned(self, memory, row, growth):
+        return super().turned(memory, row, growth) & (row == 0)
 
 
 class FarEndForgotten(PlantedTurns):
     """Asks at the new subtree where it should ask at the whole tree."""
 
-    def turned(self, memory, row, far, phase):
-        return super().turned(memory, jnp.maximum(row, 1), far, phase)
+    def turned(self, memory, row, growth):
+        return super().turned(memory, jnp.maximum(row, 1), growth)
 
 
 @pytest.mark.parametrize("selection", [AlwaysAcross, ReversedAcross, ProgressiveInside, WeightsOfTheWrongSign])
 def test_a_wrong_selection_is_caught(selection):
     error, _ = check(3, selection=selection())
+    assert error > 1e-3
+
+
+@pytest.mark.parametrize("selection", [LevelOfTheWrongSign, AlwaysAcrossASlice])
+def test_a_wrong_slice_is_caught(selection):
+    settings = {"turns": lambda size, _: random_turns(size, 0.1), "planted": [(4, np.inf)]}
+    try:
+        error, _ = check_slice(3, selection=selection(), **settings)
+    except AssertionError:  # a state outside the slice was drawn
+        return
     assert error > 1e-3
 
 

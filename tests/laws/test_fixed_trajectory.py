@@ -18,14 +18,14 @@ from ergonet.trajectory.fixed import Fixed
 
 
 class Shift(Composition):
-    """An integrator on the integers: one place along the momentum, which is -1 or 1."""
+    """An integrator on the integers: one place along the momentum, which is -1 or 1, or back."""
 
     def __init__(self):
         self.coefficients = (0.5, 1.0, 0.5)
         self.after_drift = None
 
     def step(self, target, metric, step_size, phase):
-        return phase_at(target, phase.position + phase.momentum, phase.momentum)
+        return phase_at(target, phase.position + jnp.sign(step_size) * phase.momentum, phase.momentum)
 
 
 def integers(energies):
@@ -77,6 +77,24 @@ def test_balance_on_integers_with_planted_divergences(num_steps):
     flow = weights[:, None] * matrix[:, :-1]
     np.testing.assert_allclose(flow, flow.T, rtol=0, atol=1e-12 * flow.max())
     assert np.count_nonzero(flow - np.diag(np.diag(flow))) > 10
+
+
+def test_with_a_random_direction_it_balances_without_a_flip():
+    energies = 2.0 * np.random.default_rng(4).normal(size=44)
+    target, kernel, num_steps = integers(energies), with_integrator(Shift()), 3
+    flows = {}
+    for sign in (-1.0, 1.0):
+        flows[sign] = np.zeros((24, 24))
+        for place in range(10, 34):
+            begin = phase_at(target, jnp.array([float(place)]), jnp.array([1.0]))
+            settings = (jnp.asarray(sign), jnp.asarray(num_steps), jnp.asarray(0.5))
+            end, probability, _, _ = propose(kernel, target, IdentityMetric(), begin, settings)
+            there = round(float(end.position[0])) - 10
+            if 0 <= there < 24:
+                flows[sign][place - 10, there] = float(probability) * np.exp(-energies[place])
+    both = flows[-1.0] + flows[1.0]
+    np.testing.assert_allclose(both, both.T, rtol=0, atol=1e-12 * both.max())
+    assert np.max(np.abs(flows[1.0] - flows[1.0].T)) > 0.1 * both.max()
 
 
 class NoAcceptStep(HMC):
@@ -167,3 +185,19 @@ def test_jitter_stays_in_its_range_and_fills_it(num_steps, jitter):
     factor = np.asarray(drawn.step_size) / 0.1
     assert np.all(np.abs(factor - 1) <= jitter + 1e-12)
     assert np.ptp(factor) >= 1.9 * jitter
+
+
+def test_a_random_direction_is_either_with_the_same_jitter():
+    settings = {"num_steps": 10, "step_size": 0.1, "length_jitter": 0.3, "step_jitter": 0.2}
+    forward, either = HMC(**settings), HMC(direction="random", **settings)
+    target = Target.from_logdensity(coupled, jnp.zeros(3))
+    state, tuning = forward.init(target, jnp.ones(3)), forward.tuning(target, jnp.ones(3))
+    keys = jax.random.split(jax.random.key(0), 400)
+    one, other = (
+        jax.jit(jax.vmap(lambda key, k=k: k.begin(key, target, state, tuning)))(keys) for k in (forward, either)
+    )
+    np.testing.assert_array_equal(np.abs(other.step_size), one.step_size)
+    np.testing.assert_array_equal(other.num_steps, one.num_steps)
+    np.testing.assert_array_equal(other.phase.momentum, one.phase.momentum)
+    assert abs(np.mean(other.step_size < 0) - 0.5) < 4 * 0.5 / np.sqrt(400)
+    assert abs(np.corrcoef(other.step_size < 0, other.phase.momentum[:, 0])[0, 1]) < 4 / np.sqrt(400)

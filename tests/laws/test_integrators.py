@@ -9,7 +9,14 @@ from ergonet import Target
 from ergonet._errors import SettingError
 from ergonet.hamiltonian.energy import total_energy
 from ergonet.hamiltonian.integrator import Composition, integrator, integrator_names
-from ergonet.hamiltonian.metric import DenseMetric, DiagonalMetric, IdentityMetric, first_metric, metric_names
+from ergonet.hamiltonian.metric import (
+    DenseMetric,
+    DiagonalMetric,
+    GradientDiagonalMetric,
+    IdentityMetric,
+    first_metric,
+    metric_names,
+)
 from ergonet.hamiltonian.phase import Phase, phase_at
 
 FACTOR = np.array([[0.9, 0.0, 0.0], [0.4, 1.2, 0.0], [-0.3, 0.2, 0.7]])
@@ -30,6 +37,7 @@ def build_metric(name):
     metrics = {
         "identity": IdentityMetric,
         "diagonal": lambda: DiagonalMetric(scale=jnp.array([0.6, 1.5, 0.9])),
+        "diagonal-gradient": lambda: GradientDiagonalMetric(scale=jnp.array([0.6, 1.5, 0.9])),
         "dense": lambda: DenseMetric(factor=jnp.asarray(FACTOR)),
     }
     return metrics[name]()
@@ -111,7 +119,8 @@ def test_a_standardised_leapfrog_is_the_textbook_leapfrog(metric_name):
 @pytest.mark.parametrize("name", metric_names())
 def test_a_metric_is_the_factor_of_its_covariance(name):
     covariance = FACTOR @ FACTOR.T
-    known = {"identity": np.ones(3), "diagonal": np.diag(covariance), "dense": covariance}[name]
+    diagonal = np.diag(covariance)
+    known = {"identity": np.ones(3), "dense": covariance}.get(name, diagonal)
     metric = first_metric(name, jnp.asarray(POSITION)).with_covariance(jnp.asarray(known))
     inverse_mass = metric.inverse_mass_matrix(jnp.asarray(POSITION))
     np.testing.assert_allclose(inverse_mass, known, rtol=0, atol=1e-12)

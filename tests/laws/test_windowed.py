@@ -74,6 +74,22 @@ def test_detailed_balance_is_exact(num_steps, window, barrier):
     assert imbalance(matrix, energies[OFFSET - size : OFFSET + size + 1]) < 1e-12
 
 
+@pytest.mark.parametrize("num_steps", [1, 4, 7])
+def test_a_window_of_the_whole_trajectory_draws_from_all_of_it(num_steps):
+    """P(start -> state) is its share e^-H of a trajectory, averaged over the places that the start may have in it."""
+    energies = np.random.default_rng(2).normal(size=2 * OFFSET + 1) * 2
+    size, count = 9, num_steps + 1
+    matrix = transitions(energies, num_steps=num_steps, window=count, size=size)
+    expected = np.zeros_like(matrix)
+    for start in range(2 * size + 1):
+        for back in range(count):
+            places = start + OFFSET - size - back + np.arange(count)
+            weights = np.exp(-energies[places])
+            columns = num_steps - back + np.arange(count)
+            expected[start, columns] += weights / weights.sum() / count
+    np.testing.assert_allclose(matrix, expected, rtol=0, atol=1e-14)
+
+
 def test_a_wrong_window_ratio_is_caught():
     energies = np.random.default_rng(0).normal(size=2 * OFFSET + 1) * 2
     matrix = transitions(energies, num_steps=6, window=3, size=12, bias=-0.01)

@@ -12,7 +12,15 @@ from ergonet import HMC, NUTS, Target
 from ergonet._errors import SettingError
 from ergonet.adaptation import dual_averaging, length, welford
 from ergonet.adaptation.initial_step import find_first_step
-from ergonet.adaptation.warmup import Stage, Warmup, check_num_warmup, stan_windows, step_size_only
+from ergonet.adaptation.warmup import (
+    Stage,
+    Warmup,
+    burn_in_then_step_size,
+    check_num_warmup,
+    stan_windows,
+    step_size_only,
+)
+from ergonet.hamiltonian.metric import first_metric, shrunk_covariance
 from ergonet.samplers.base import WarmupNeeds
 from tests.sampling import gaussian_target
 
@@ -47,6 +55,43 @@ def test_dual_averaging_finds_the_step_of_an_acceptance_curve():
     np.testing.assert_allclose(dual_averaging.averaged(state), -math.log(0.8), rtol=0.05)
 
 
+def test_a_recursion_that_settles_starts_over_around_its_average_and_moves_less():
+    state = dual_averaging.restart(jnp.asarray(0.3))
+    for acceptance in (0.2, 0.9, 0.7):
+        state, _ = dual_averaging.update(state, jnp.asarray(acceptance), 0.8)
+    mu = log_average = math.log(float(dual_averaging.averaged(state)))
+    mean = 0.0
+    for t, acceptance in enumerate((0.5, 1.0, 0.7), start=1):
+        state, step_size = dual_averaging.update(state, jnp.asarray(acceptance), 0.8, settling=jnp.asarray(True))
+        mean += (0.8 - acceptance - mean) / (t + 10)
+        log_step = mu - math.sqrt(t) / 0.2 * mean
+        log_average += t**-0.75 * (log_step - log_average)
+        np.testing.assert_allclose(step_size, math.exp(log_step), rtol=1e-4)
+        np.testing.assert_allclose(dual_averaging.averaged(state), math.exp(log_average), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("settling", "low", "high"), [(False, 0.85, 0.92), (True, 0.79, 0.835)])
+def test_a_last_stage_that_settles_leaves_the_acceptance_that_was_asked_for(settling, low, high):
+    """Noisy acceptances of a curve as a network's: 1 / (1 + e^4 / 4), which is 0.8 at e = 1; 400 chains."""
+
+    def curve(step_size):
+        return 1 / (1 + 0.25 * step_size**4)
+
+    def chain(key):
+        def body(carry, noise):
+            state, step_size = carry
+            acceptance = jnp.clip(curve(step_size) + 0.15 * noise, 0, 1)
+            return dual_averaging.update(state, acceptance, 0.8, settling=jnp.asarray(settling)), None
+
+        first = jnp.asarray(1.0)
+        noises = jax.random.normal(key, (50,))
+        (state, _), _ = jax.lax.scan(body, (dual_averaging.restart(first), first), noises)
+        return curve(dual_averaging.averaged(state))
+
+    realised = jax.jit(jax.vmap(chain))(jax.random.split(jax.random.key(0), 400))
+    assert low < float(realised.mean()) < high
+
+
 @pytest.mark.parametrize("shape", [(5,), (5, 5), (0,)])
 def test_welford_is_numpy(shape):
     draws = np.random.default_rng(1).normal(size=(200, 5)) * [1, 2, 3, 0.1, 10] + [5, 0, -3, 100, 0]
@@ -56,12 +101,68 @@ def test_welford_is_numpy(shape):
     np.testing.assert_allclose(moments.mean, draws.mean(axis=0), rtol=1e-4, atol=1e-3)
     assert float(moments.count) == 200
     if shape == (0,):
-        assert welford.regularised_covariance(moments).shape == (0,)
+        assert moments.squares.shape == (0,)
         return
     covariance = np.cov(draws.T) if len(shape) == 2 else draws.var(axis=0, ddof=1)
     floor = np.eye(5) if len(shape) == 2 else np.ones(5)
     expected = 200 / 205 * covariance + 1e-3 * 5 / 205 * floor
-    np.testing.assert_allclose(welford.regularised_covariance(moments), expected, rtol=2e-3, atol=1e-3)
+    learned = shrunk_covariance(moments.count, moments.squares)
+    np.testing.assert_allclose(learned, expected, rtol=2e-3, atol=1e-3)
+
+
+def learned_metric(name, positions, gradients):
+    """The inverse mass matrix that a warm-up would make of these draws."""
+    rows = jnp.asarray(positions, jnp.float32), jnp.asarray(gradients, jnp.float32)
+    metric = first_metric(name, rows[0][0])
+    moments = welford.blank(metric.observed(rows[0][0], rows[1][0]), metric.blank_moments(rows[0][0]))
+    for position, gradient in zip(*rows, strict=True):
+        moments = welford.observe(moments, metric.observed(position, gradient))
+    learned = metric.learned(moments.count, moments.mean, moments.squares)
+    assert jax.tree.structure(learned) == jax.tree.structure(metric)
+    return np.asarray(learned.inverse_mass_matrix(rows[0][0]))
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_gradients_tell_the_variances_of_independent_normals_from_few_draws(count):
+    variances, mean = np.geomspace(1e-4, 1e4, 9), np.linspace(-1, 2, 9)
+    positions = mean + np.sqrt(variances) * np.random.default_rng(2).normal(size=(count, 9))
+    learned = learned_metric("diagonal-gradient", positions, (positions - mean) / variances)
+    np.testing.assert_allclose(learned, variances, rtol=1e-3)
+    assert np.max(np.abs(learned_metric("diagonal", positions, positions) / variances - 1)) > 0.05
+
+
+def test_gradients_of_a_correlated_normal_give_the_closed_form():
+    rng = np.random.default_rng(3)
+    factor = rng.normal(size=(4, 4)) * [0.1, 1, 3, 1]
+    covariance = factor @ factor.T
+    precision = np.linalg.inv(covariance)
+    positions = rng.normal(size=(4000, 4)) @ factor.T
+    learned = learned_metric("diagonal-gradient", positions, positions @ precision)
+    expected = np.sqrt(np.diag(covariance) / np.diag(precision))
+    np.testing.assert_allclose(learned, expected, rtol=0.1)
+    assert np.max(expected / np.diag(covariance)) < 0.7  # which the variances alone would not give
+
+
+@pytest.mark.parametrize("constant", [0.0, 3.0, 3e4])
+def test_a_coordinate_whose_gradient_is_constant_gets_its_variance(constant):
+    rng = np.random.default_rng(4)
+    positions = rng.normal(size=(30, 3)) * [2.0, 0.5, 1.0]
+    gradients = positions / [4.0, 0.25, 1.0]
+    gradients[:, 0] = constant * (1 + 1e-6 * rng.normal(size=30))  # constant but for rounding
+    learned = learned_metric("diagonal-gradient", positions, gradients)
+    np.testing.assert_allclose(learned[1:], [0.25, 1.0], rtol=1e-3)
+    np.testing.assert_allclose(learned[0], learned_metric("diagonal", positions, gradients)[0], rtol=1e-5)
+
+
+def test_draws_that_do_not_move_and_gradients_that_are_too_large_leave_a_usable_metric():
+    positions = np.random.default_rng(5).normal(size=(12, 3))
+    gradients = positions.copy()
+    positions[:, 0] = 1.5
+    gradients[:, 1] *= 1e30  # their squares are infinite in float32
+    gradients[:, 2] *= 1e-30  # and these are 0
+    learned = learned_metric("diagonal-gradient", positions, gradients)
+    assert np.all(np.isfinite(learned))
+    assert np.all(learned > 0)
 
 
 def test_stan_windows_of_a_thousand():
@@ -81,7 +182,7 @@ def test_stan_windows_of_a_thousand():
         (600, [75, 25, 50, 100, 300, 50]),
         (100, [15, 75, 10]),
         (20, [3, 15, 2]),
-        (19, [19]),
+        (19, [10, 9]),
         (1, [1]),
         (0, []),
     ],
@@ -97,15 +198,52 @@ def test_every_warmup_has_the_transitions_that_were_asked_for(total):
         assert warmup.num_transitions == total
         assert all(stage.num_transitions >= 1 for stage in warmup.stages)
         assert not warmup.stages[-1].learn_metric
+        assert not any(stage.settle for stage in warmup.stages[:-1])
+        assert warmup.stages[-1].settle or total < 4
         lengths = [s.num_transitions for s in warmup.stages if s.tune_length]
         assert lengths == ([round(0.3 * total)] if "tune_length" in options and round(0.3 * total) else [])
 
 
-def test_nothing_to_learn_is_one_stage_and_a_step_size_recipe_too():
-    assert sizes(stan_windows(needs(learn_metric=False), 300)) == [300]
-    only = step_size_only(needs(), 40)
-    assert [(s.num_transitions, s.tune_step_size, s.learn_metric) for s in only.stages] == [(40, True, False)]
+def test_nothing_to_learn_is_a_step_size_recipe_and_a_step_size_recipe_too():
+    assert sizes(stan_windows(needs(learn_metric=False), 300)) == [250, 50]
+    only = step_size_only(needs(tune_length=True), 40)
+    assert sizes(only) == [20, 20]
+    assert all(s.tune_step_size and not s.learn_metric and not s.tune_length for s in only.stages)
     assert step_size_only(needs(), 0).stages == ()
+
+
+@pytest.mark.parametrize(
+    ("total", "share", "expected"),
+    [
+        (1000, 0.2, [(200, False), (750, True), (50, True)]),
+        (10, 0.0, [(5, True), (5, True)]),
+        (1, 0.5, [(1, True)]),
+        (0, 0.2, []),
+    ],
+)
+def test_a_burn_in_tunes_nothing_and_then_the_step_size_alone(total, share, expected):
+    warmup = burn_in_then_step_size(needs(tune_length=True), total, burn_in=share)
+    assert [(stage.num_transitions, stage.tune_step_size) for stage in warmup.stages] == expected
+    assert not any(stage.learn_metric or stage.tune_length for stage in warmup.stages)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
+def test_an_impossible_burn_in_is_refused(share):
+    with pytest.raises(SettingError, match=r"burn_in=...\)` must be at least 0 and below 1"):
+        burn_in_then_step_size(needs(), 10, burn_in=share)
+
+
+def test_a_burn_in_keeps_the_first_step_and_the_metric():
+    kernel, target = NUTS(max_doublings=5), gaussian_target()
+    recipe = burn_in_then_step_size(kernel.warmup(), 100)
+    samples = ergonet.sample(target, kernel, warmup=recipe, num_chains=1, num_draws=30, seed=2, progress=False)
+    steps = samples.warmup_stats["step_size"][0]
+    assert np.ptp(steps[:20]) == 0 < np.ptp(steps[20:])
+    np.testing.assert_array_equal(samples.tuning["inverse_mass_matrix"], 1.0)
+    given = NUTS(max_doublings=5, step_size=0.25)
+    recipe = burn_in_then_step_size(given.warmup(), 20)
+    samples = ergonet.sample(target, given, warmup=recipe, num_chains=1, num_draws=10, seed=2, progress=False)
+    np.testing.assert_array_equal(samples.warmup_stats["step_size"], np.float32(0.25))
 
 
 @pytest.mark.parametrize("bad", [-1, 2.0, "many", True, None])

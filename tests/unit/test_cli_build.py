@@ -7,7 +7,8 @@ import pytest
 
 from ergonet._errors import SettingError
 from ergonet.cli import build
-from ergonet.cli.settings import resolve
+from ergonet.cli.settings import read_settings_file, resolve
+from ergonet.cli.toml import to_toml
 from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.models import likelihood, prior, registry
 from ergonet.models.network import MLP
@@ -16,6 +17,7 @@ from ergonet.samplers.hmc import HMC
 from ergonet.samplers.mala import MALA
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.random_walk import RandomWalk
+from ergonet.samplers.windowed_hmc import WindowedHMC
 from ergonet.samplers.xhmc import XHMC
 
 
@@ -77,13 +79,81 @@ def test_learned_noise_takes_the_settings_of_its_prior():
 
 def test_kernels_by_name():
     made = {name: kernels.kernel(name) for name in kernels.kernel_names()}
-    kinds = {"nuts": NUTS, "hmc": HMC, "xhmc": NUTS, "mala": MALA, "random-walk": RandomWalk}
+    kinds = {"nuts": NUTS, "xhmc": NUTS, "hmc": HMC, "windowed": WindowedHMC, "mala": MALA, "random-walk": RandomWalk}
     assert {name: type(one) for name, one in made.items()} == kinds
     assert made["xhmc"] == XHMC(0.1)
     chosen = kernels.kernel("nuts", {"max_doublings": 6, "metric": "dense", "integrator": "leapfrog"})
     assert isinstance(chosen, NUTS)
     assert (chosen.max_doublings, chosen.metric) == (6, "dense")
-    assert "criterion" not in kernels.kernel_defaults("nuts")
+    assert kernels.kernel_defaults("nuts")["criterion"] == "generalised"
+
+
+COMMON = {"step_size": 0.125, "metric": "diagonal-gradient", "target_acceptance": 0.625}
+STATIC = COMMON | {
+    "num_steps": 12,
+    "step_jitter": 0.1,
+    "length_jitter": 0.25,
+    "integrator": "two-stage",
+    "direction": "random",
+}
+TREE = COMMON | {"max_doublings": 6, "integrator": "yoshida", "selection": "slice"}
+WRITTEN = {
+    "nuts": (TREE | {"criterion": "original"}, NUTS),
+    "xhmc": (TREE | {"delta": 0.25}, XHMC),
+    "hmc": (STATIC, HMC),
+    "windowed": ({key: STATIC[key] for key in STATIC if key != "direction"} | {"window": 3}, WindowedHMC),
+    "mala": (COMMON, MALA),
+    "random-walk": (COMMON, RandomWalk),
+}
+
+
+@pytest.mark.parametrize("name", kernels.kernel_names())
+def test_a_settings_file_can_say_everything_about_a_kernel(name, tmp_path):
+    settings, make = WRITTEN[name]
+    assert set(settings) == set(kernels.kernel_defaults(name))
+    file = tmp_path / "settings.toml"
+    file.write_text(to_toml({"kernel": {"name": name} | settings}))
+    read = resolve("table.csv", read_settings_file(file), {})
+    assert build.kernel_of(read) == make(**settings)
+    saved = tmp_path / "saved.toml"
+    saved.write_text(to_toml(build.complete(read, preprocessing()).to_table()))
+    assert build.kernel_of(resolve("table.csv", read_settings_file(saved), {})) == make(**settings)
+
+
+@pytest.mark.parametrize("name", kernels.kernel_names())
+def test_the_saved_settings_of_a_kernel_by_name_make_it_again(name):
+    settings, _ = completed({"kernel": {"name": name}})
+    assert build.kernel_of(settings) == kernels.kernel(name)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('name = "windowed"\nwindow = 0', r"`WindowedHMC\(window=...\)` must be an integer of at least 1, got 0"),
+        ('name = "windowed"\nwindow = 9\nnum_steps = 7', r"`WindowedHMC\(window=...\)` must be at most num_steps \+ 1"),
+        ('name = "windowed"\nwindows = 3', "no setting 'windows'. Did you mean 'window'"),
+        ('name = "xhmc"\ndelta = -1.0', r"delta=...\)` must be a finite number above 0, got -1.0"),
+        ('name = "mala"\nnum_steps = 3', "`kernel` 'mala' has no setting 'num_steps'"),
+        ('name = "hmc"\nmetric = "diagonal_gradient"', "Did you mean 'diagonal-gradient'"),
+        ('name = "hmc"\nintegrator = 3', "`kernel` 'hmc': `integrator` must be a name in quotes, got 3"),
+        ('name = "nuts"\nmetric = ["dense"]', "`metric` must be a name in quotes"),
+        (
+            'name = "nuts"\ncriterion = "orginal"',
+            r"`NUTS\(criterion='orginal'\)` is not known. Did you mean 'original'",
+        ),
+        ('name = "xhmc"\nselection = "slices"', "selection='slices'.*Did you mean 'slice'"),
+        ('name = "nuts"\nselection = 1', "`kernel` 'nuts': `selection` must be a name in quotes, got 1"),
+        (
+            'name = "random-walk"\ntarget_acceptance = 1.5',
+            r"RandomWalk\(target_acceptance=...\)` must be between 0 and 1",
+        ),
+    ],
+)
+def test_a_settings_file_with_a_wrong_kernel_names_the_setting(line, message, tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text(f"[kernel]\n{line}\n")
+    with pytest.raises(SettingError, match=message):
+        build.check(resolve("table.csv", read_settings_file(file), {}))
 
 
 @pytest.mark.parametrize(

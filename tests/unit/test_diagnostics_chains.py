@@ -50,12 +50,51 @@ def test_correlated_draws_count_for_fewer():
     assert effective == pytest.approx(8000 * 0.2 / 1.8, rel=0.25)
 
 
+def slow_variogram_ess(values):
+    """The formulas of Lau 2018, section 2.7, as they are printed, for `[chain, draw]`."""
+    m, n = values.shape
+    within = np.mean([np.var(chain, ddof=1) for chain in values])
+    between = n * np.var(values.mean(axis=1), ddof=1) if m > 1 else 0.0
+    variance = (n - 1) / n * within + between / n
+
+    def rho(t):
+        total = sum((chain[i] - chain[i - t]) ** 2 for chain in values for i in range(t, n))
+        return 1 - total / (m * (n - t)) / (2 * variance)
+
+    last = 1
+    while last + 2 < n and rho(last + 1) + rho(last + 2) >= 0:
+        last += 2
+    return m * n / (1 + 2 * sum(rho(t) for t in range(1, last + 1)))
+
+
+@pytest.mark.parametrize("shape", [(4, 40, 5), (1, 41, 5), (3, 4, 5), (2, 5, 5)])
+@pytest.mark.parametrize("correlation", [0.0, 0.9, -0.3])
+def test_the_variogram_is_the_printed_sum(monkeypatch, shape, correlation):
+    monkeypatch.setattr(chains, "_BLOCK_NUMBERS", 2 * shape[0] * shape[1])  # two quantities at a time
+    values = 1e4 + autoregressive(shape, correlation)
+    expected = np.array([slow_variogram_ess(values[:, :, q]) for q in range(shape[2])])
+    most = shape[0] * shape[1] * np.log10(shape[0] * shape[1])
+    expected = np.where((expected < 0) | (expected > most), most, expected)
+    np.testing.assert_allclose(diagnostics.ess_variogram(values), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8, -0.4])
+def test_the_variogram_of_an_autoregression_counts_what_theory_says(correlation):
+    effective = diagnostics.ess_variogram(autoregressive((4, 4000, 6), correlation)).mean()
+    assert effective == pytest.approx(16000 * (1 - correlation) / (1 + correlation), rel=0.12)
+
+
+def test_chains_that_disagree_have_few_effective_draws_by_the_variogram():
+    values = np.random.default_rng(1).normal(size=(4, 500, 1)) + 3 * np.arange(4)[:, None, None]
+    assert diagnostics.ess_variogram(values)[0] < 10
+
+
 def test_constant_and_non_finite_quantities_are_nan_and_leave_the_others_alone():
     values = np.random.default_rng(2).normal(size=(4, 50, 3))
     expected = diagnostics.ess_bulk(values[:, :, 1:2])
     values[:, :, 0] = 2.5
     values[1, 7, 2] = np.inf
-    for statistic in (diagnostics.rhat, diagnostics.ess_bulk, diagnostics.ess_tail, diagnostics.mcse_mean):
+    for statistic in (diagnostics.rhat, diagnostics.ess_bulk, diagnostics.ess_variogram, diagnostics.mcse_mean):
         np.testing.assert_array_equal(np.isnan(statistic(values)), [True, False, True])
     np.testing.assert_allclose(diagnostics.ess_bulk(values)[1:2], expected)
 
@@ -64,6 +103,7 @@ def test_constant_and_non_finite_quantities_are_nan_and_leave_the_others_alone()
 def test_too_few_draws_give_nan(shape):
     values = np.random.default_rng(3).normal(size=shape)
     assert np.isnan(diagnostics.ess_bulk(values)).all()
+    assert np.isnan(diagnostics.ess_variogram(values)).all()
     assert np.isnan(diagnostics.rhat(values)).all()
     assert diagnostics.rhat(values).shape == shape[2:]
 

@@ -14,8 +14,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from ergonet import HMC, BayesianClassifier, BayesianRegressor, priors
+from ergonet import HMC, NUTS, BayesianClassifier, BayesianRegressor, priors
 from ergonet._errors import CapabilityError, DataError, RunDirectoryError, SamplingWarning, SettingError
+from ergonet.estimators import assembly
+from ergonet.samplers.registry import kernel as kernel_by_name
+from ergonet.samplers.registry import kernel_names
 
 pytestmark = pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")
 SHORT: dict[str, Any] = {
@@ -85,6 +88,19 @@ def test_regressor_predicts_in_the_units_of_y(regressor, line):
     assert np.abs(draws.mean(1) - mean).max() < 5 * sd.max() / np.sqrt(200)
 
 
+@pytest.mark.parametrize("name", kernel_names())
+def test_kernels_by_name_with_their_settings(name):
+    assert assembly.kernel(name) == assembly.kernel({"name": name}) == kernel_by_name(name)
+    table = {"name": name, "metric": "identity", "target_acceptance": 0.5}
+    assert assembly.kernel(table) == kernel_by_name(name, {"metric": "identity", "target_acceptance": 0.5})
+
+
+@pytest.mark.parametrize("bad", [3, {"num_steps": 3}, {"name": 3}, ["hmc"], NUTS])
+def test_a_kernel_of_another_kind_is_refused(bad):
+    with pytest.raises(SettingError, match="`kernel` must be a name such as 'nuts'"):
+        assembly.kernel(bad)
+
+
 def test_several_targets_and_a_column_of_targets(line):
     x, y = line
     both = BayesianRegressor(**SHORT, random_state=0).fit(x, np.column_stack([y, -y]))
@@ -119,7 +135,11 @@ def test_joblib_and_pickle_keep_predictions(classifier, moons, tmp_path):
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
 def test_saved_without_pickle_and_loaded(kind, request, moons, line, tmp_path):
     data = moons if kind == "classifier" else line
-    fitted = copy_of(request.getfixturevalue(kind)).set_params(kernel="hmc", num_warmup=20, num_draws=20).fit(*data)
+    fitted = (
+        copy_of(request.getfixturevalue(kind))
+        .set_params(kernel={"name": "hmc", "num_steps": 9}, num_warmup=20, num_draws=20)
+        .fit(*data)
+    )
     fitted.save(tmp_path / "model")
     loaded = type(fitted).load(tmp_path / "model")
     assert np.array_equal(loaded.predict(data[0]), fitted.predict(data[0]))

@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergonet import HMC, NUTS
+from ergonet import HMC, NUTS, XHMC
 from ergonet._errors import SettingError
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.inference.devices import place
 from ergonet.samplers.base import run_transition
+from ergonet.trajectory.criterion import Exhaustive, Generalised, Original, criterion_names
+from ergonet.trajectory.selection import Multinomial, Slice, selection_names
 from tests.sampling import draw, gaussian_target
 
 
@@ -43,11 +45,48 @@ def test_both_kernels_refuse(kernel, settings, complaint):
         (lambda: HMC(num_steps=0), r"`HMC\(num_steps=...\)` must be an integer of at least 1, got 0"),
         (lambda: HMC(step_jitter=1.0), "step_jitter"),
         (lambda: HMC(length_jitter=-0.1), "length_jitter"),
+        (lambda: HMC(direction="randomly"), r"`HMC\(direction='randomly'\)` is not known. Did you mean 'random'"),
+        (lambda: NUTS(criterion="generalized"), r"`NUTS\(criterion='generalized'\)` .* Did you mean 'generalised'"),
+        (lambda: NUTS(selection="slices"), r"`NUTS\(selection='slices'\)` is not known. Did you mean 'slice'"),
+        (lambda: NUTS(criterion=Exhaustive(-1.0)), r"`Exhaustive\(delta=...\)` must be .* above 0, got -1.0"),
+        (lambda: XHMC(0.0), r"`XHMC\(delta=...\)` must be a finite number above 0, got 0.0"),
+        (lambda: XHMC(selection="uniform"), r"`XHMC\(selection='uniform'\)` is not known. .*multinomial, slice"),
+        (lambda: XHMC(max_doublings=21), r"`XHMC\(max_doublings=...\)` must be at most 20"),
+        (lambda: XHMC(step_size=-1.0), r"`XHMC\(step_size=...\)`"),
+        (lambda: XHMC(metric="euclid"), r"`XHMC\(metric='euclid'\)` is not known"),
+        (lambda: XHMC(target_acceptance=2.0), r"`XHMC\(target_acceptance=...\)`"),
     ],
 )
 def test_one_kernel_refuses(make, complaint):
     with pytest.raises(SettingError, match=complaint):
         make()
+
+
+PARTS = {"original": Original(), "generalised": Generalised(), "exhaustive": Exhaustive()}
+
+
+@pytest.mark.parametrize("criterion", criterion_names())
+@pytest.mark.parametrize("selection", selection_names())
+def test_every_criterion_takes_every_selection_by_name_or_as_an_object(criterion, selection):
+    parts = PARTS[criterion], {"multinomial": Multinomial(), "slice": Slice()}[selection]
+    by_name, as_objects = NUTS(criterion=criterion, selection=selection), NUTS(criterion=parts[0], selection=parts[1])
+    assert by_name == as_objects
+    assert (by_name.trajectory.criterion, by_name.trajectory.selection) == parts
+    target, position = gaussian_target(), jnp.ones(5)
+    kernel = NUTS(criterion=criterion, selection=selection, step_size=0.3, max_doublings=5, metric="dense")
+    state, tuning = kernel.init(target, position), kernel.tuning(target, position)
+    run = jax.jit(jax.vmap(lambda key: run_transition(kernel, key, target, state, tuning)))
+    new, info = run(jax.random.split(jax.random.key(2), 8))
+    assert np.all(np.isfinite(new.position))
+    assert np.any(np.asarray(info.moved))
+    assert not np.any(np.asarray(info.diverging))
+
+
+def test_defaults_of_a_tree():
+    assert NUTS() == NUTS(criterion="generalised", selection="multinomial")
+    assert XHMC() == NUTS(criterion="exhaustive")
+    assert XHMC(0.3, selection="slice") == NUTS(criterion=Exhaustive(0.3), selection=Slice())
+    assert HMC() == HMC(direction="forward") != HMC(direction="random")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +121,10 @@ WRONG_KINDS = """
         (lambda: NUTS(max_doublings=2.5), "must be an integer"),
         (lambda: NUTS(max_doublings=True), "must be an integer"),
         (lambda: NUTS(step_size="big"), "must be a finite number"),
+        (lambda: NUTS(criterion=3), "`NUTS(criterion=3)` is not known"),
+        (lambda: NUTS(selection=None), "`NUTS(selection=None)` is not known"),
+        (lambda: ergonet.XHMC("much"), "`XHMC(delta=...)` must be a finite number above 0"),
+        (lambda: HMC(direction=1), "`HMC(direction=1)` is not known"),
         (lambda: HMC(num_steps="8"), "must be an integer"),
         (lambda: HMC(target_acceptance="0.8"), "between 0 and 1"),
         (lambda: _settings.require_at_least("X", "y", "z", 1.0), "at least 1.0"),

@@ -3,7 +3,8 @@
 A stage says how many transitions it has and what they teach. Stan's schedule is 75 transitions for the step size
 alone, windows of 25, 50, 100, ... for step size and metric (the metric is renewed at the end of each), and 50 for the
 step size again; it is scaled down for short warm-ups (Stan reference manual, section 15.2; Lau 2018, section 2.5).
-Kernels that tune a length get a stage for it before the last.
+Kernels that tune a length get a stage for it after the last metric. Other than in Stan, every recipe ends with at most
+50 transitions in which the step size settles (`dual_averaging.py`), without which it would end too small.
 """
 
 from numbers import Integral
@@ -29,6 +30,7 @@ class Stage(eqx.Module):
         tune_step_size: dual averaging runs after each transition.
         learn_metric: positions are observed; the metric is renewed at the end, and the step size starts over.
         tune_length: candidate lengths take turns; the best is taken at the end.
+        settle: the step size is tuned in small moves around the one found so far (`dual_averaging.py`).
     """
 
     name: str = eqx.field(static=True)
@@ -36,6 +38,7 @@ class Stage(eqx.Module):
     tune_step_size: bool = eqx.field(static=True, default=True)
     learn_metric: bool = eqx.field(static=True, default=False)
     tune_length: bool = eqx.field(static=True, default=False)
+    settle: bool = eqx.field(static=True, default=False)
 
 
 class Warmup(eqx.Module):
@@ -62,15 +65,38 @@ def stan_windows(needs: WarmupNeeds, num_warmup: int) -> Warmup:
     stages = _windows(needs, num_warmup - num_length)
     if num_length:
         length = Stage(name="length", num_transitions=num_length, tune_step_size=needs.tune_step_size, tune_length=True)
-        stages = [*stages[:-1], length, stages[-1]] if stages else [length]
+        place = max((index + 1 for index, stage in enumerate(stages) if stage.learn_metric), default=0)
+        stages = [*stages[:place], length, *stages[place:]]
     return Warmup(stages=tuple(stages), target_acceptance=needs.target_acceptance)
 
 
 def step_size_only(needs: WarmupNeeds, num_warmup: int) -> Warmup:
     """All transitions for the step size, with a fixed metric and length."""
     check_num_warmup(num_warmup)
-    stages = (Stage(name="step size", num_transitions=num_warmup, tune_step_size=needs.tune_step_size),)
-    return Warmup(stages=stages if num_warmup else (), target_acceptance=needs.target_acceptance)
+    return Warmup(stages=tuple(_step_size_alone(needs, num_warmup)), target_acceptance=needs.target_acceptance)
+
+
+def burn_in_then_step_size(needs: WarmupNeeds, num_warmup: int, *, burn_in: float = 0.2) -> Warmup:
+    """Ask's schedule: nothing is tuned at first, then the step size; metric and length stay as they are.
+
+    The burn-in runs with the kernel's own step size, or with the first one found where it has none. Source: Ask 2022,
+    sections 6.3.3 and 7.3.3.1 (20 % and 80 %, which the author took from TensorFlow Probability).
+
+    Args:
+        needs: what has to be learned.
+        num_warmup: transitions in all, at least 0.
+        burn_in: share of them that tunes nothing, in [0, 1).
+
+    Raises:
+        SettingError: a setting is out of its range.
+    """
+    check_num_warmup(num_warmup)
+    if isinstance(burn_in, bool) or not isinstance(burn_in, int | float) or not 0 <= burn_in < 1:
+        raise SettingError(f"`burn_in_then_step_size(burn_in=...)` must be at least 0 and below 1, got {burn_in!r}.")
+    first = int(burn_in * num_warmup)
+    burning = [Stage(name="burn-in", num_transitions=first, tune_step_size=False)] if first else []
+    stages = (*burning, *_step_size_alone(needs, num_warmup - first))
+    return Warmup(stages=stages, target_acceptance=needs.target_acceptance)
 
 
 def check_num_warmup(num_warmup: Any) -> None:
@@ -79,12 +105,20 @@ def check_num_warmup(num_warmup: Any) -> None:
         raise SettingError(f"`num_warmup` must be an integer of at least 0, got {num_warmup!r}.")
 
 
+def _step_size_alone(needs: WarmupNeeds, total: int) -> list[Stage]:
+    """Most of the transitions find the step size, in the others it settles."""
+    last = min(LAST_BUFFER, total // 2)
+    stages = (
+        Stage(name="step size", num_transitions=total - last, tune_step_size=needs.tune_step_size),
+        Stage(name="last step size", num_transitions=last, tune_step_size=needs.tune_step_size, settle=True),
+    )
+    return [stage for stage in stages if stage.num_transitions]
+
+
 def _windows(needs: WarmupNeeds, total: int) -> list[Stage]:
-    if total == 0:
-        return []
-    tune = needs.tune_step_size
     if not needs.learn_metric or total < 20:
-        return [Stage(name="step size", num_transitions=total, tune_step_size=tune)]
+        return _step_size_alone(needs, total)
+    tune = needs.tune_step_size
     first, last, window = FIRST_BUFFER, LAST_BUFFER, FIRST_WINDOW
     if first + last + window > total:
         first, last = int(0.15 * total), int(0.1 * total)
@@ -97,5 +131,5 @@ def _windows(needs: WarmupNeeds, total: int) -> list[Stage]:
         left -= size
         window *= 2
     if last:
-        stages.append(Stage(name="last step size", num_transitions=last, tune_step_size=tune))
+        stages.append(Stage(name="last step size", num_transitions=last, tune_step_size=tune, settle=True))
     return stages

@@ -3,9 +3,7 @@
 import equinox as eqx
 import jax.numpy as jnp
 
-from ergonet._types import Array, Float, Position, Scalar
-
-SHRINKAGE = 1e-3
+from ergonet._types import Array, Float, Scalar
 
 
 class Moments(eqx.Module):
@@ -16,17 +14,17 @@ class Moments(eqx.Module):
     squares: Array
 
 
-def blank(position: Position, squares: Array) -> Moments:
+def blank(observed: Float[Array, "dim"], squares: Array) -> Moments:
     """No observations yet."""
-    return Moments(count=jnp.zeros((), position.dtype), mean=jnp.zeros_like(position), squares=jnp.zeros_like(squares))
+    return Moments(count=jnp.zeros((), observed.dtype), mean=jnp.zeros_like(observed), squares=jnp.zeros_like(squares))
 
 
-def observe(moments: Moments, position: Position) -> Moments:
-    """Add one position."""
+def observe(moments: Moments, observed: Float[Array, "dim"]) -> Moments:
+    """Add one vector: a position, or whatever a metric learns from."""
     count = moments.count + 1
-    before = position - moments.mean
+    before = observed - moments.mean
     mean = moments.mean + before / count
-    after = position - mean
+    after = observed - mean
     if moments.squares.ndim == 2:
         squares = moments.squares + jnp.outer(after, before)
     elif moments.squares.size == 0:
@@ -34,13 +32,3 @@ def observe(moments: Moments, position: Position) -> Moments:
     else:
         squares = moments.squares + after * before
     return Moments(count=count, mean=mean, squares=squares)
-
-
-def regularised_covariance(moments: Moments) -> Array:
-    """Sample covariance shrunk towards 1e-3 I, as Stan does: n / (n + 5) S + 1e-3 * 5 / (n + 5) I."""
-    count = moments.count
-    covariance = moments.squares / jnp.maximum(count - 1, 1)
-    floor = SHRINKAGE * 5 / (count + 5)
-    if moments.squares.ndim == 2:
-        return count / (count + 5) * covariance + floor * jnp.eye(covariance.shape[0], dtype=covariance.dtype)
-    return count / (count + 5) * covariance + floor

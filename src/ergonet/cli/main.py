@@ -107,7 +107,12 @@ def fit(
         option("--noise", say="Known noise: a standard deviation in the unit of the target.", metavar="SD"),
     ] = None,
     kernel: Annotated[
-        str | None, option("--kernel", say="nuts or hmc; its settings: [kernel] of a file.", metavar="NAME")
+        str | None,
+        option(
+            "--kernel",
+            say="nuts, xhmc, hmc, windowed, mala or random-walk; its settings: [kernel] of a file.",
+            metavar="NAME",
+        ),
     ] = None,
     chains: Annotated[int | None, option("--chains", say="Independent chains; 4 unless set.", metavar="COUNT")] = None,
     warmup: Annotated[
@@ -229,6 +234,40 @@ def datasets() -> None:
     for name, description in described.items():
         sys.stdout.write(f"{name:<{width}}  {description}\n{'':<{width}}  {in_words(name)}\n")
     sys.stdout.write("\nTables of your own: ergonet fit table.csv --target COLUMN\n")
+
+
+@app.command(short_help="Reproduce a table of a source document.")
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Reproduction; all are listed unless given.", show_default=False),
+    ] = None,
+    *,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Seconds: shows that it works.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Up to 3 minutes on 2 cores.")] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Write the page of a finished run again, as after a change of its remarks.")
+    ] = False,
+    seeds: Annotated[int | None, option("--seeds", say="Repetitions of every row.", metavar="COUNT")] = None,
+    out: Annotated[str, typer.Option("--out", help="Folder to write.", metavar="DIR")] = "reproductions",
+) -> None:
+    """Run an experiment of a source document, and set its figures beside the document's.
+
+    Writes DIR/NAME.json, DIR/NAME.md and pictures. Full size takes up to two hours. Needs a checkout of the
+    repository.
+    """
+    chosen = [mode for mode, given in (("smoke", smoke), ("quick", quick), ("page", page)) if given]
+    if len(chosen) > 1:
+        raise typer.BadParameter("give one of them at most.", param_hint="'--smoke', '--quick', '--page'")
+    with errors_in_one_line():
+        from ergonet.cli import reproduce as reproducing
+
+        if name is None:
+            for known, about in reproducing.names().items():
+                sys.stdout.write(f"{known:<16}  {about}\n")
+            return
+        text = reproducing.run(name, mode=chosen[0] if chosen else "full", seeds=seeds, out=out)
+        sys.stdout.write(f"{text}\n")
 
 
 def parse_hidden(text: str | None) -> list[int] | None:

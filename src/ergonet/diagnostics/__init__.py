@@ -1,9 +1,10 @@
 """Are the draws to be trusted? Arrays of draws in, small results and plain sentences out."""
 
 from ergonet.diagnostics.advice import Finding, advise, failed, find
-from ergonet.diagnostics.chains import ess_bulk, ess_tail, mcse_mean, rhat, stuck_chains
+from ergonet.diagnostics.chains import ess_bulk, ess_tail, ess_variogram, mcse_mean, rhat, stuck_chains
 from ergonet.diagnostics.energy import e_bfmi
 from ergonet.diagnostics.function_space import ConvergenceSummary, choose_reference_rows, summarise
+from ergonet.diagnostics.performance import mean_per_draw, saturated_share
 
 __all__ = [
     "ConvergenceSummary",
@@ -13,10 +14,13 @@ __all__ = [
     "e_bfmi",
     "ess_bulk",
     "ess_tail",
+    "ess_variogram",
     "failed",
     "find",
     "mcse_mean",
+    "mean_per_draw",
     "rhat",
+    "saturated_share",
     "stuck_chains",
     "summarise",
 ]

@@ -1,10 +1,9 @@
 """Agreement and information of Markov chains, one number per quantity, for any number of quantities.
 
-The formulas are ArviZ's: rank-normalised split R-hat, bulk and tail effective sample size, and the Monte
-Carlo standard error of the mean, all after Vehtari, Gelman, Simpson, Carpenter and Buerkner,
-"Rank-normalization, folding, and localization: an improved R-hat" (Bayesian Analysis 16, 2021). What is "
-"added here is bounded memory: quantities are
-read in blocks, so that ``values`` may be an array that is read from disk as it is sliced.
+The formulas are ArviZ's, but for the variogram: rank-normalised split R-hat, bulk and tail effective sample size, and
+the Monte Carlo standard error of the mean, all after Vehtari, Gelman, Simpson, Carpenter and Buerkner,
+"Rank-normalization, folding, and localization: an improved R-hat" (Bayesian Analysis 16, 2021). What is added here is
+bounded memory: quantities are read in blocks, so that ``values`` may be an array that is read from disk as sliced.
 
 A quantity that is constant, or that is somewhere not finite, has no such numbers and gets NaN. So does
 everything when there are fewer than four draws, and R-hat when there is only one chain.
@@ -69,6 +68,28 @@ def ess_tail(values: Any) -> np.ndarray:
     """
     statistics = _array_statistics()
     return _per_quantity(values, lambda block, **axes: statistics.ess(block, method="tail", prob=(0.05, 0.95), **axes))
+
+
+def ess_variogram(values: Any) -> np.ndarray:
+    """Effective sample size by the classic variogram, without ranks and without halves of chains.
+
+    With V_t the mean of (x_i - x_{i-t})^2 over all chains, rho_t = 1 - V_t / (2 var+), where var+ = W (n - 1) / n +
+    B / n is the variance in R-hat, and ESS = m n / (1 + 2 sum_{t=1}^T rho_t), with T the first odd lag where
+    rho_{T+1} + rho_{T+2} is negative. The sums over draws are convolutions, which the fast Fourier transform makes at
+    once for every lag. For comparison with older tables; `ess_bulk` sees drifts and heavy tails better. Sources:
+    Gelman and others, *Bayesian Data Analysis*, third edition, section 11.5; Lau 2018, sections 2.7 and 2.8.
+
+    Args:
+        values: draws, ``[chain, draw, quantity]``.
+
+    Returns:
+        ``[quantity]``, above 0 and, as in ArviZ, at most m n log10(m n), which only anticorrelated draws come near;
+        NaN where it cannot be told.
+
+    Raises:
+        SettingError: ``values`` has not three dimensions.
+    """
+    return _per_quantity(values, _ess_variogram)
 
 
 def mcse_mean(values: Any) -> np.ndarray:
@@ -143,6 +164,37 @@ def _per_quantity(values: Any, statistic: Callable[..., Any], *, fewest_chains: 
             numbers = statistic(np.ascontiguousarray(block[:, :, usable]), chain_axis=0, draw_axis=1)
         result[start : start + width][usable] = np.asarray(numbers)
     return result
+
+
+def _ess_variogram(block: np.ndarray, **_axes: int) -> np.ndarray:
+    num_chains, num_draws, _ = block.shape
+    block = block - block.mean(axis=(0, 1))
+    variance = (num_draws - 1) / num_draws * block.var(axis=1, ddof=1).mean(axis=0)
+    if num_chains > 1:
+        variance = variance + block.mean(axis=1).var(axis=0, ddof=1)
+    rho = 1 - _variogram(block) / (2 * variance)
+    num_pairs = (num_draws - 2) // 2
+    pairs = rho[2 : 2 + 2 * num_pairs].reshape(num_pairs, 2, -1).sum(axis=1)  # (2, 3), (4, 5), ...
+    before_the_first_negative = np.logical_and.accumulate(pairs >= 0, axis=0)
+    draws_per_effective = 1 + 2 * (rho[1] + np.where(before_the_first_negative, pairs, 0.0).sum(axis=0))
+    total = num_chains * num_draws
+    return total / np.maximum(draws_per_effective, 1 / np.log10(total))
+
+
+def _variogram(block: np.ndarray) -> np.ndarray:
+    """V_t for t = 0 to n - 1, `[lag, quantity]`, from values whose mean is near 0 (or figures would cancel)."""
+    from scipy import fft
+
+    num_chains, num_draws, num_quantities = block.shape
+    length = fft.next_fast_len(2 * num_draws, real=True)
+    sums = np.zeros((num_draws, num_quantities))
+    for chain in block:
+        power = np.abs(fft.rfft(chain, length, axis=0)) ** 2
+        products = fft.irfft(power, length, axis=0)[:num_draws]  # sums of x_i x_{i-t}
+        squares = np.concatenate([np.zeros((1, num_quantities)), np.cumsum(chain**2, axis=0)])
+        late, early = squares[-1] - squares[:-1], squares[:0:-1]  # over i > t, and over i <= n - t
+        sums += late + early - 2 * products
+    return sums / (num_chains * np.arange(num_draws, 0, -1)[:, None])
 
 
 def _varies(block: np.ndarray) -> np.ndarray:

@@ -59,12 +59,15 @@ def likelihood(choice: Any, *, task: str, num_classes: int = 0) -> AbstractLikel
 
 
 def kernel(choice: Any) -> AbstractKernel:
-    """None: NUTS; a name; or a kernel."""
+    """None: NUTS; a name; a mapping of `name` and settings; or a kernel."""
     if choice is None:
         return NUTS()
-    chosen = kernel_by_name(choice) if isinstance(choice, str) else choice
-    if not isinstance(chosen, AbstractKernel):
+    if isinstance(choice, AbstractKernel):
+        return choice
+    table = {"name": choice} if isinstance(choice, str) else choice
+    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
         raise SettingError(
-            f"`kernel` must be a name such as 'nuts' or a kernel such as `ergonet.HMC()`, got {choice!r}."
+            f"`kernel` must be a name such as 'nuts', settings such as {{'name': 'hmc', 'num_steps': 32}}, or a kernel "
+            f"such as `ergonet.HMC()`, got {choice!r}."
         )
-    return chosen
+    return kernel_by_name(table["name"], {key: value for key, value in table.items() if key != "name"})

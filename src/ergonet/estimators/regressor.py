@@ -26,7 +26,8 @@ class BayesianRegressor(MultiOutputMixin, RegressorMixin, BayesianEstimator):
             `normal`; a prior; or a mapping of leaf patterns (`layers.0.weight`, `*.bias`) to priors or names.
         likelihood: None: Gaussian; a name; or a likelihood.
         noise: known noise standard deviation in the units of y, above 0; None: learned.
-        kernel: None: `ergonet.NUTS()`; `nuts` or `hmc`; or a kernel.
+        kernel: None: `ergonet.NUTS()`; a name: nuts, xhmc, hmc, windowed, mala or random-walk; settings such as
+            `{"name": "hmc", "num_steps": 32}`; or a kernel.
         num_chains: independent chains, at least 1.
         num_warmup: transitions of each chain that tune the kernel and are not kept.
         num_draws: kept draws of each chain.

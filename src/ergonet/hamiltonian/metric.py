@@ -1,8 +1,10 @@
-"""Metrics: identity, diagonal and dense inverse mass matrices.
+"""Metrics: identity, diagonal and dense inverse mass matrices, and what each learns them from.
 
 Every metric is a factor L of its inverse mass matrix M^-1 = L L^T. Trajectories carry standardised
 momenta (`phase.py`), so a leapfrog step needs just two products, L^T gradient and L momentum, and the
 no-U-turn criteria and the kinetic energy need none.
+
+A warm-up takes the moments of what a metric says it observes of each state, and asks it for the metric that they make.
 """
 
 import abc
@@ -11,7 +13,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 
-from ergonet._types import Array, Float, Position
+from ergonet._types import Array, Float, Position, Scalar
+
+SHRINKAGE = 1e-3
+NO_VARIATION = 1e-4  # a gradient whose sd is a smaller share of its mean is constant but for rounding
 
 
 class AbstractMetric(eqx.Module):
@@ -30,8 +35,22 @@ class AbstractMetric(eqx.Module):
         """P = L^-T w, the momentum with p ~ N(0, M)."""
 
     @abc.abstractmethod
+    def observed(self, position: Position, gradient: Position) -> Float[Array, "observed"]:
+        """What of a state (its position, its potential's gradient) this metric learns from."""
+
+    @abc.abstractmethod
     def blank_moments(self, position: Position) -> Array:
-        """Zeros in the shape of the second moments that this metric learns from."""
+        """Zeros in the shape of the second moments that this metric learns from: `[observed(, observed)]` or `[0]`."""
+
+    @abc.abstractmethod
+    def learned(self, count: Scalar, mean: Float[Array, "observed"], squares: Array) -> "AbstractMetric":
+        """The metric of the same kind from the moments of what was observed.
+
+        Args:
+            count: observations, above 1.
+            mean: their mean.
+            squares: sums of squared deviations (or of products of deviations) in the shape of `blank_moments`.
+        """
 
     @abc.abstractmethod
     def with_covariance(self, covariance: Array) -> "AbstractMetric":
@@ -54,8 +73,14 @@ class IdentityMetric(AbstractMetric):
     def textbook_momentum(self, momentum: Position) -> Position:
         return momentum
 
+    def observed(self, position: Position, gradient: Position) -> Float[Array, "observed"]:
+        return position
+
     def blank_moments(self, position: Position) -> Array:
         return jnp.zeros((0,), position.dtype)
+
+    def learned(self, count: Scalar, mean: Float[Array, "observed"], squares: Array) -> "IdentityMetric":
+        return self
 
     def with_covariance(self, covariance: Array) -> "IdentityMetric":
         return self
@@ -64,10 +89,10 @@ class IdentityMetric(AbstractMetric):
         return jnp.ones_like(position)
 
 
-class DiagonalMetric(AbstractMetric):
+class AbstractDiagonalMetric(AbstractMetric):
     """M^-1 = diag(scale^2): one scale per coordinate, in the units of the position."""
 
-    scale: Float[Array, "dim"]
+    scale: eqx.AbstractVar[Float[Array, "dim"]]
 
     def to_position(self, momentum: Position) -> Position:
         return self.scale * momentum
@@ -78,14 +103,57 @@ class DiagonalMetric(AbstractMetric):
     def textbook_momentum(self, momentum: Position) -> Position:
         return momentum / self.scale
 
+    def inverse_mass_matrix(self, position: Position) -> Array:
+        return self.scale**2
+
+
+class DiagonalMetric(AbstractDiagonalMetric):
+    """A diagonal M^-1 learned from positions: their variances."""
+
+    scale: Float[Array, "dim"]
+
+    def observed(self, position: Position, gradient: Position) -> Float[Array, "observed"]:
+        return position
+
     def blank_moments(self, position: Position) -> Array:
         return jnp.zeros_like(position)
+
+    def learned(self, count: Scalar, mean: Float[Array, "observed"], squares: Array) -> "DiagonalMetric":
+        return self.with_covariance(shrunk_covariance(count, squares))
 
     def with_covariance(self, covariance: Array) -> "DiagonalMetric":
         return DiagonalMetric(scale=jnp.sqrt(covariance))
 
-    def inverse_mass_matrix(self, position: Position) -> Array:
-        return self.scale**2
+
+class GradientDiagonalMetric(AbstractDiagonalMetric):
+    """A diagonal M^-1 learned from positions and gradients: M^-1_ii = sqrt(Var q_i / Var g_i).
+
+    This minimises the Fisher divergence between the density and a normal with that diagonal. On independent normals
+    it is exact from the second draw on, because gradients are positions over variances; under correlation it lies
+    between the variance and the inverse of the precision, Sigma_ii and 1 / (Sigma^-1)_ii, as their geometric mean. A
+    coordinate whose gradient did not vary gets its variance, as in `DiagonalMetric`. Source: Seyboldt, Carlson and
+    Carpenter 2024 (nutpie).
+    """
+
+    scale: Float[Array, "dim"]
+
+    def observed(self, position: Position, gradient: Position) -> Float[Array, "observed"]:
+        return jnp.concatenate([position, gradient])
+
+    def blank_moments(self, position: Position) -> Array:
+        return jnp.zeros((2 * position.size,), position.dtype)
+
+    def learned(self, count: Scalar, mean: Float[Array, "observed"], squares: Array) -> "GradientDiagonalMetric":
+        of_positions, of_gradients = jnp.split(squares, 2)
+        mean_gradient = jnp.split(mean, 2)[1]
+        varies = of_gradients > count * (NO_VARIATION * mean_gradient) ** 2
+        ratio = of_positions / jnp.where(varies, of_gradients, 1.0)
+        usable = varies & (ratio > 0) & jnp.isfinite(ratio)
+        fisher = jnp.sqrt(jnp.where(usable, ratio, 1.0))
+        return self.with_covariance(jnp.where(usable, fisher, shrunk_covariance(count, of_positions)))
+
+    def with_covariance(self, covariance: Array) -> "GradientDiagonalMetric":
+        return GradientDiagonalMetric(scale=jnp.sqrt(covariance))
 
 
 class DenseMetric(AbstractMetric):
@@ -102,8 +170,14 @@ class DenseMetric(AbstractMetric):
     def textbook_momentum(self, momentum: Position) -> Position:
         return lax.linalg.triangular_solve(self.factor, momentum, left_side=True, lower=True, transpose_a=True)
 
+    def observed(self, position: Position, gradient: Position) -> Float[Array, "observed"]:
+        return position
+
     def blank_moments(self, position: Position) -> Array:
         return jnp.zeros((position.size, position.size), position.dtype)
+
+    def learned(self, count: Scalar, mean: Float[Array, "observed"], squares: Array) -> "DenseMetric":
+        return self.with_covariance(shrunk_covariance(count, squares))
 
     def with_covariance(self, covariance: Array) -> "DenseMetric":
         return DenseMetric(factor=jnp.linalg.cholesky(covariance))
@@ -112,7 +186,21 @@ class DenseMetric(AbstractMetric):
         return self.factor @ self.factor.T
 
 
-_METRICS = ("identity", "diagonal", "dense")
+def shrunk_covariance(count: Scalar, squares: Array) -> Array:
+    """Sample covariance shrunk towards 1e-3 I, as Stan does: n / (n + 5) S + 1e-3 * 5 / (n + 5) I.
+
+    Args:
+        count: observations n.
+        squares: sums of squared deviations `[dim]`, or of their products `[dim, dim]`.
+    """
+    covariance = squares / jnp.maximum(count - 1, 1)
+    floor = SHRINKAGE * 5 / (count + 5)
+    if squares.ndim == 2:
+        return count / (count + 5) * covariance + floor * jnp.eye(covariance.shape[0], dtype=covariance.dtype)
+    return count / (count + 5) * covariance + floor
+
+
+_METRICS = ("identity", "diagonal", "diagonal-gradient", "dense")
 
 
 def metric_names() -> tuple[str, ...]:
@@ -126,4 +214,6 @@ def first_metric(name: str, position: Position) -> AbstractMetric:
         return IdentityMetric()
     if name == "diagonal":
         return DiagonalMetric(scale=jnp.ones_like(position))
+    if name == "diagonal-gradient":
+        return GradientDiagonalMetric(scale=jnp.ones_like(position))
     return DenseMetric(factor=jnp.eye(position.size, dtype=position.dtype))

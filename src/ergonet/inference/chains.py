@@ -51,19 +51,20 @@ class Plan(eqx.Module):
     tune_step_size: Bool[Array, ""]
     learn_metric: Bool[Array, ""]
     tune_length: Bool[Array, ""]
+    settle: Bool[Array, ""]
     target_acceptance: Float[Array, ""]
 
     @staticmethod
     def of(stage: Stage | None, target_acceptance: float) -> "Plan":
         """The plan of a stage; None: sampling."""
         if stage is None:
-            return _plan(False, False, False, target_acceptance)
-        return _plan(stage.tune_step_size, stage.learn_metric, stage.tune_length, target_acceptance)
+            return _plan(False, False, False, False, target_acceptance)
+        return _plan(stage.tune_step_size, stage.learn_metric, stage.tune_length, stage.settle, target_acceptance)
 
     @staticmethod
     def of_search() -> "Plan":
         """For `finish_stage` before any transition: renew the metric from nothing seen, that is, search a step size."""
-        return _plan(False, True, False, 0.0)
+        return _plan(False, True, False, False, 0.0)
 
 
 def _plan(*flags_and_target: bool | float) -> Plan:
@@ -112,7 +113,7 @@ def first_record(kernel: AbstractKernel, target: Target, key: PRNGKey, position:
     tuning = kernel.tuning(target, position)
     learning = Learning(
         averaging=dual_averaging.restart(tuning.step_size),
-        moments=welford.blank(position, tuning.metric.blank_moments(position)),
+        moments=welford.blank(tuning.metric.observed(position, state.gradient), tuning.metric.blank_moments(position)),
         lengths=length.blank(_lengths_seen(kernel, target, position)),
     )
     return ChainRecord(key=key, transition=jnp.zeros((), jnp.uint32), state=state, tuning=tuning, learning=learning)
@@ -209,12 +210,15 @@ def learn(
     needs, learning = kernel.warmup(), record.learning
     averaging, step_size = learning.averaging, tuning.step_size
     if needs.tune_step_size:
-        new_averaging, new_step = dual_averaging.update(averaging, info.acceptance, plan.target_acceptance)
+        new_averaging, new_step = dual_averaging.update(
+            averaging, info.acceptance, plan.target_acceptance, settling=plan.settle
+        )
         averaging = jax.tree.map(lambda n, o: jnp.where(plan.tune_step_size, n, o), new_averaging, averaging)
         step_size = jnp.where(plan.tune_step_size, new_step, step_size)
     moments = learning.moments
     if needs.learn_metric:
-        moments = lax.cond(plan.learn_metric, lambda m: welford.observe(m, state.position), lambda m: m, moments)
+        seen = tuning.metric.observed(state.position, state.gradient)
+        moments = lax.cond(plan.learn_metric, lambda m: welford.observe(m, seen), lambda m: m, moments)
     lengths = learning.lengths
     if needs.tune_length:
 
@@ -237,7 +241,6 @@ def finish_stage(
     step size stays.
     """
     needs, learning, tuning = kernel.warmup(), record.learning, record.tuning
-    position = record.state.position
     metric, averaging, num_steps, lengths = (
         tuning.metric,
         learning.averaging,
@@ -247,10 +250,10 @@ def finish_stage(
     step_size: Scalar = tuning.step_size
     moments = learning.moments
     if needs.learn_metric:
-        renewed = metric.with_covariance(welford.regularised_covariance(moments))
+        renewed = metric.learned(moments.count, moments.mean, moments.squares)
         usable = plan.learn_metric & (moments.count > 2)
         metric = jax.tree.map(lambda n, o: jnp.where(usable, n, o), renewed, metric)
-        fresh = welford.blank(position, moments.squares)
+        fresh = welford.blank(moments.mean, moments.squares)
         moments = jax.tree.map(lambda n, o: jnp.where(plan.learn_metric, n, o), fresh, moments)
     if needs.tune_length:
         num_steps = jnp.where(plan.tune_length, length.best_length(lengths), num_steps)

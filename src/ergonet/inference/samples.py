@@ -15,6 +15,7 @@ from ergonet._errors import CapabilityError, RunDirectoryError
 from ergonet.diagnostics.chains import stuck_chains
 from ergonet.diagnostics.energy import e_bfmi
 from ergonet.diagnostics.function_space import ConvergenceSummary, summarise
+from ergonet.diagnostics.performance import mean_per_draw, saturated_share
 from ergonet.inference.chains import Draws, quantities
 from ergonet.inference.store import POSITIONS, ZarrStore, read_store
 from ergonet.models.target import Target, flatten_names
@@ -135,8 +136,7 @@ class Samples:
     def diagnostics(self) -> dict[str, Any]:
         """The figures that say whether to trust the run, as in `metrics.json`."""
         function, weights = self.convergence(), summarise(self.positions)
-        depth = self.stats["tree_depth"]
-        limit = self.about.get("max_doublings")
+        limit, depth = self.about.get("max_doublings"), self.stats["tree_depth"]
         energy = e_bfmi(self.stats["energy"]) if self.num_draws > 1 else np.array([np.nan])
         return {
             "divergences": int(self.stats["diverging"].sum()),
@@ -150,10 +150,11 @@ class Samples:
             "min_ess_bulk_weights": weights.min_ess_bulk,
             "median_ess_bulk_weights": weights.median_ess_bulk,
             "min_ebfmi": float(np.min(energy)),
-            "max_tree_depth_fraction": float(np.mean(depth >= limit)) if limit else 0.0,
+            "max_tree_depth_fraction": float(np.mean(saturated_share(depth, limit))) if limit else 0.0,
             "mean_acceptance": float(self.stats["acceptance_rate"].mean()),
             "target_acceptance": self.about.get("target_acceptance"),
-            "mean_gradients_per_draw": float(self.stats["gradients"].mean()),
+            "mean_steps_per_draw": float(np.mean(mean_per_draw(self.stats["n_steps"]))),
+            "mean_gradients_per_draw": float(np.mean(mean_per_draw(self.stats["gradients"]))),
         }
 
     def alarms(self) -> list[str]:
@@ -178,10 +179,15 @@ class Samples:
         """An ArviZ `DataTree` with posterior, sample_stats and warmup_sample_stats."""
         from arviz_base import from_dict
 
-        groups = {"posterior": self.parameters(), "sample_stats": dict(self.stats)}
+        groups = {"posterior": self.parameters(), "sample_stats": self._arviz_stats(self.stats)}
         if self.warmup_stats:
-            groups["warmup_sample_stats"] = dict(self.warmup_stats)
+            groups["warmup_sample_stats"] = self._arviz_stats(self.warmup_stats)
         return from_dict(groups, save_warmup=True)
+
+    def _arviz_stats(self, stats: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Statistics with what ArviZ asks of trees; the other names are ArviZ's already."""
+        limit = self.about.get("max_doublings")
+        return dict(stats) | ({"reached_max_treedepth": stats["tree_depth"] >= limit} if limit else {})
 
     def summary(self) -> Any:
         """A table (pandas) by monitored quantity: mean, sd, 5 % and 95 % quantiles, MCSE, bulk and tail ESS, R-hat."""

@@ -2,15 +2,19 @@
 
 Draw a momentum, follow L leapfrog steps of size e, accept the end with min(1, exp(H_start - H_end)). Each
 trajectory draws its own length L (1 +- length_jitter) and step size e (1 +- step_jitter), which keeps it off
-the periods of the target. Use it where trajectories of one length suit the whole posterior, as those of neural
-networks do: it wastes no step on U-turn tests. The length is tuned in function space by the warm-up unless given.
-References: Neal 2011; Lau 2018, Algorithm 1 and section 2.1.
+the periods of the target. With `direction="random"` it is followed forwards or backwards, e or -e with probability
+1/2 each, drawn first: the same moves are as likely, for so are momenta and their opposites, but the transition then
+balances as it is, with no flip of the momentum. Use it where trajectories of one length suit the whole posterior, as
+those of neural networks do: it wastes no step on U-turn tests. The length is tuned in function space by the warm-up
+unless given.
+References: Neal 2011; Lau 2018, Algorithm 1 and section 2.1; Ask 2022, Algorithm 4.3 (the random direction).
 """
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ergonet._errors import SettingError, suggest
 from ergonet._types import Count, Flag, Position, PRNGKey, Scalar
 from ergonet.hamiltonian.energy import is_divergent, total_energy
 from ergonet.hamiltonian.integrator import Composition, integrator
@@ -22,10 +26,15 @@ from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNee
 from ergonet.trajectory.fixed import Fixed, FixedTrajectory
 
 FIRST_NUM_STEPS = 32
+DIRECTIONS = ("forward", "random")
+DIRECTION_KEY = 2  # folded into the transition's key, so that everything else is drawn as without it
 
 
 class DrawnTrajectory(eqx.Module):
-    """What is random about a static trajectory, besides the momentum that its key gives."""
+    """What is random about a static trajectory, besides the momentum that its key gives.
+
+    The step size is negative where the trajectory goes backwards.
+    """
 
     key_momentum: PRNGKey
     step_size: Scalar
@@ -40,6 +49,7 @@ class HMC(AbstractKernel):
     step_size: float | None = eqx.field(static=True)
     step_jitter: float = eqx.field(static=True)
     length_jitter: float = eqx.field(static=True)
+    direction: str = eqx.field(static=True)
     metric: str = eqx.field(static=True)
     target_acceptance: float = eqx.field(static=True)
     trajectory: Fixed
@@ -51,6 +61,7 @@ class HMC(AbstractKernel):
         step_size: float | None = None,
         step_jitter: float = 0.0,
         length_jitter: float = 0.2,
+        direction: str = "forward",
         metric: str = "diagonal",
         integrator: str | Composition = "leapfrog",
         target_acceptance: float = 0.8,
@@ -62,7 +73,8 @@ class HMC(AbstractKernel):
             step_size: above 0; None: found by the warm-up.
             step_jitter: in [0, 1): the step size is multiplied by Uniform(1 - j, 1 + j) once per trajectory.
             length_jitter: in [0, 1): the length is uniform on the integers of num_steps (1 - j, 1 + j).
-            metric: `identity`, `diagonal` or `dense`.
+            direction: `forward`, or `random`: each trajectory goes forwards or backwards with probability 1/2.
+            metric: `identity`, `diagonal`, `diagonal-gradient` or `dense`.
             integrator: a name, or a `Composition`.
             target_acceptance: in (0, 1).
 
@@ -77,10 +89,13 @@ class HMC(AbstractKernel):
         check.require_between("HMC", "length_jitter", length_jitter, 0, 1)
         check.require_between("HMC", "target_acceptance", target_acceptance, 0, 1)
         check.require_metric("HMC", metric)
+        if direction not in DIRECTIONS:
+            raise SettingError(f"`HMC(direction={direction!r})` is not known. {suggest(str(direction), DIRECTIONS)}")
         self.num_steps = None if num_steps is None else int(num_steps)
         self.step_size = step_size
         self.step_jitter = step_jitter
         self.length_jitter = length_jitter
+        self.direction = direction
         self.metric = metric
         self.target_acceptance = target_acceptance
         self.trajectory = Fixed(resolve_integrator(integrator))
@@ -95,16 +110,22 @@ class HMC(AbstractKernel):
         )
 
     def draw_trajectory(self, key: PRNGKey, state: State, tuning: Tuning) -> DrawnTrajectory:
-        """Jitter the step size and the length, and draw what decides acceptance."""
+        """Jitter the step size and the length, and draw the direction and what decides acceptance."""
         key_momentum, key_step, key_length, key_accept = jax.random.split(key, 4)
         dtype = state.position.dtype
         factor = 1 + self.step_jitter * jax.random.uniform(key_step, (), dtype, -1, 1)
         return DrawnTrajectory(
             key_momentum=key_momentum,
-            step_size=tuning.step_size * factor,
+            step_size=self._directed(key, tuning.step_size * factor),
             num_steps=self._length(key_length, tuning),
             uniform=jax.random.uniform(key_accept, (), dtype),
         )
+
+    def _directed(self, key: PRNGKey, step_size: Scalar) -> Scalar:
+        if self.direction == "forward":
+            return step_size
+        backward = jax.random.bernoulli(jax.random.fold_in(key, DIRECTION_KEY))
+        return jnp.where(backward, -step_size, step_size)
 
     def _length(self, key: PRNGKey, tuning: Tuning) -> Count:
         length = tuning.num_steps.astype(jnp.float32)

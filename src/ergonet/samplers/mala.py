@@ -21,7 +21,7 @@ class MALA(AbstractKernel):
 
         Args:
             step_size: e, above 0; None: found by the warm-up.
-            metric: `identity`, `diagonal` or `dense`.
+            metric: `identity`, `diagonal`, `diagonal-gradient` or `dense`.
             target_acceptance: in (0, 1); 0.574 is optimal in many dimensions.
 
         Raises:

@@ -2,13 +2,16 @@
 
 Draw a momentum, double a tree of leapfrog states until it turns back on itself, draw one of its states. With
 rho the sum of momenta: end when (M^-1 p-)'rho <= 0 or (M^-1 p+)'rho <= 0; states weigh e^-H. Use it as the safe
-general choice: no length to tune. References: Hoffman and Gelman 2014; Betancourt 2017, appendix A; Lau 2018,
-Algorithm 6; Stan's extra checks.
+general choice: no length to tune. When a tree ends and how a state is drawn are parts (`trajectory/criterion.py`,
+`trajectory/selection.py`), of which every combination is exact; the sampler of 2014 is
+`NUTS(criterion="original", selection="slice")`. References: Hoffman and Gelman 2014; Betancourt 2017, appendix A;
+Lau 2018, Algorithm 6; Ask 2022, Algorithm 5.2; Stan's extra checks.
 """
 
 import equinox as eqx
 import jax.numpy as jnp
 
+from ergonet._errors import SettingError
 from ergonet._types import Flag, Position, PRNGKey, Scalar
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import first_metric
@@ -16,9 +19,9 @@ from ergonet.models.target import Target
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
 from ergonet.samplers.hmc import first_state, probe_step, refresh, resolve_integrator
-from ergonet.trajectory.criterion import AbstractCriterion, Generalised
+from ergonet.trajectory.criterion import AbstractCriterion, resolve_criterion
 from ergonet.trajectory.doubling import Doubling, DoublingTrajectory
-from ergonet.trajectory.selection import AbstractSelection, Multinomial
+from ergonet.trajectory.selection import AbstractSelection, resolve_selection
 
 LARGEST_DOUBLINGS = 20
 
@@ -38,8 +41,8 @@ class NUTS(AbstractKernel):
         max_doublings: int = 10,
         step_size: float | None = None,
         metric: str = "diagonal",
-        criterion: AbstractCriterion | None = None,
-        selection: AbstractSelection | None = None,
+        criterion: str | AbstractCriterion = "generalised",
+        selection: str | AbstractSelection = "multinomial",
         integrator: str | Composition = "leapfrog",
         target_acceptance: float = 0.8,
     ):
@@ -48,31 +51,23 @@ class NUTS(AbstractKernel):
         Args:
             max_doublings: at most 2^max_doublings - 1 steps in a transition; 1 to 20.
             step_size: above 0; None: found by the warm-up.
-            metric: `identity`, `diagonal` or `dense`.
-            criterion: when a tree ends; None: the generalised no-U-turn criterion.
-            selection: how a state is drawn; None: multinomial.
+            metric: `identity`, `diagonal`, `diagonal-gradient` or `dense`.
+            criterion: when a tree ends: `original`, `generalised`, `exhaustive`, or an object (`Exhaustive(0.2)`).
+            selection: how a state is drawn: `multinomial`, `slice`, or an object.
             integrator: a name, or a `Composition`.
             target_acceptance: in (0, 1).
 
         Raises:
             SettingError: a setting is out of its range.
         """
-        check.require_integer("NUTS", "max_doublings", max_doublings, 1)
-        if max_doublings > LARGEST_DOUBLINGS:
-            raise check.SettingError(
-                f"`NUTS(max_doublings=...)` must be at most {LARGEST_DOUBLINGS} (a million steps), got {max_doublings}."
-            )
-        if step_size is not None:
-            check.require_positive("NUTS", "step_size", step_size)
-        check.require_between("NUTS", "target_acceptance", target_acceptance, 0, 1)
-        check.require_metric("NUTS", metric)
+        require_tree_settings("NUTS", max_doublings, step_size, metric, target_acceptance)
         self.max_doublings = int(max_doublings)
         self.step_size = step_size
         self.metric = metric
         self.target_acceptance = target_acceptance
         self.trajectory = Doubling(
-            criterion=criterion or Generalised(),
-            selection=selection or Multinomial(),
+            criterion=resolve_criterion("NUTS", criterion),
+            selection=resolve_selection("NUTS", selection),
             integrator=resolve_integrator(integrator),
             max_doublings=self.max_doublings,
         )
@@ -81,7 +76,7 @@ class NUTS(AbstractKernel):
         return first_state(target, position)
 
     def begin(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> DoublingTrajectory:
-        return self.trajectory.begin(key, refresh(key, state))
+        return self.trajectory.begin(key, tuning.metric, refresh(key, state))
 
     def advance(self, target: Target, trajectory: DoublingTrajectory, tuning: Tuning) -> DoublingTrajectory:
         return self.trajectory.advance(target, tuning.metric, tuning.step_size, trajectory)
@@ -121,3 +116,18 @@ class NUTS(AbstractKernel):
 
     def probe(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> Scalar:
         return probe_step(self.trajectory.integrator, key, target, state, tuning)
+
+
+def require_tree_settings(
+    owner: str, max_doublings: int, step_size: float | None, metric: str, target_acceptance: float
+) -> None:
+    """The settings that every kernel with a doubling trajectory has; `owner` is the kernel that an error names."""
+    check.require_integer(owner, "max_doublings", max_doublings, 1)
+    if max_doublings > LARGEST_DOUBLINGS:
+        raise SettingError(
+            f"`{owner}(max_doublings=...)` must be at most {LARGEST_DOUBLINGS} (a million steps), got {max_doublings}."
+        )
+    if step_size is not None:
+        check.require_positive(owner, "step_size", step_size)
+    check.require_between(owner, "target_acceptance", target_acceptance, 0, 1)
+    check.require_metric(owner, metric)

@@ -38,7 +38,8 @@ class RandomWalk(AbstractKernel):
 
         Args:
             step_size: e, above 0; None: found by the warm-up.
-            metric: `identity`, `diagonal` or `dense`; the proposal's covariance is e^2 M^-1.
+            metric: `identity`, `diagonal` or `dense`; the proposal's covariance is e^2 M^-1. `diagonal-gradient` is
+                `diagonal` here, for want of gradients.
             target_acceptance: in (0, 1); 0.234 is optimal in many dimensions.
 
         Raises:

@@ -10,16 +10,17 @@ from ergonet.samplers.hmc import HMC
 from ergonet.samplers.mala import MALA
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.random_walk import RandomWalk
+from ergonet.samplers.windowed_hmc import WindowedHMC
 from ergonet.samplers.xhmc import XHMC
 
 _KERNELS: dict[str, Callable[..., AbstractKernel]] = {
     "nuts": NUTS,
-    "hmc": HMC,
     "xhmc": XHMC,
+    "hmc": HMC,
+    "windowed": WindowedHMC,
     "mala": MALA,
     "random-walk": RandomWalk,
 }
-_PARTS = ("criterion", "selection")  # objects, which no text can give
 
 
 def kernel_names() -> tuple[str, ...]:
@@ -28,7 +29,7 @@ def kernel_names() -> tuple[str, ...]:
 
 
 def kernel_defaults(name: str) -> dict[str, Any]:
-    """Settings of a kernel that text can give, with their defaults; None: chosen by the warm-up.
+    """Settings of a kernel with their defaults; None: chosen by the warm-up.
 
     Raises:
         SettingError: the name is not known.
@@ -36,7 +37,7 @@ def kernel_defaults(name: str) -> dict[str, Any]:
     if name not in _KERNELS:
         raise SettingError(f"`kernel={name!r}` is not known. {suggest(str(name), _KERNELS)}")
     parameters = inspect.signature(_KERNELS[name]).parameters.values()
-    return {one.name: one.default for one in parameters if one.name not in _PARTS}
+    return {one.name: one.default for one in parameters}
 
 
 def kernel(name: str, settings: Mapping[str, Any] | None = None) -> AbstractKernel:
@@ -50,7 +51,9 @@ def kernel(name: str, settings: Mapping[str, Any] | None = None) -> AbstractKern
         SettingError: the name or a setting is not known, or a value is out of its range.
     """
     known, given = kernel_defaults(name), dict(settings or {})
-    for key in given:
+    for key, value in given.items():
         if key not in known:
             raise SettingError(f"`kernel` {name!r} has no setting {key!r}. {suggest(str(key), known)}")
+        if isinstance(known[key], str) and not isinstance(value, str):  # code may give an object, text a name
+            raise SettingError(f"`kernel` {name!r}: `{key}` must be a name in quotes, got {value!r}.")
     return _KERNELS[name](**given)

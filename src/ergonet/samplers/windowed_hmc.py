@@ -34,9 +34,9 @@ class WindowedHMC(AbstractKernel):
 
     def __init__(
         self,
-        window: int,
+        window: int = 4,
         *,
-        num_steps: int,
+        num_steps: int | None = None,
         step_size: float | None = None,
         step_jitter: float = 0.0,
         length_jitter: float = 0.2,
@@ -47,12 +47,13 @@ class WindowedHMC(AbstractKernel):
         """Check and keep the settings.
 
         Args:
-            window: states in each window, 1 to num_steps + 1; jitter never makes a trajectory too short for it.
-            num_steps: leapfrog steps of a trajectory, at least 1.
+            window: states in each window, 1 to num_steps + 1; neither jitter nor the tuning of a length makes a
+                trajectory too short for it.
+            num_steps: leapfrog steps of a trajectory, at least 1; None: found by the warm-up in function space.
             step_size: above 0; None: found by the warm-up.
             step_jitter: as in `HMC`.
             length_jitter: as in `HMC`.
-            metric: `identity`, `diagonal` or `dense`.
+            metric: `identity`, `diagonal`, `diagonal-gradient` or `dense`.
             integrator: a name, or a `Composition`.
             target_acceptance: of the end state, in (0, 1); the acceptance of windows tends to 1.
 
@@ -69,7 +70,7 @@ class WindowedHMC(AbstractKernel):
             integrator=integrator,
             target_acceptance=target_acceptance,
         )
-        if window > num_steps + 1:
+        if num_steps is not None and window > num_steps + 1:
             raise SettingError(
                 f"`WindowedHMC(window=...)` must be at most num_steps + 1 = {num_steps + 1}, the states of a "
                 f"trajectory, got {window}."

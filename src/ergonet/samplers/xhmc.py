@@ -6,9 +6,10 @@ References: Betancourt 2016; Lau 2018, Algorithms 7 and 13.
 """
 
 from ergonet.hamiltonian.integrator import Composition
-from ergonet.samplers.nuts import NUTS
+from ergonet.samplers import _settings as check
+from ergonet.samplers.nuts import NUTS, require_tree_settings
 from ergonet.trajectory.criterion import Exhaustive
-from ergonet.trajectory.selection import AbstractSelection
+from ergonet.trajectory.selection import AbstractSelection, resolve_selection
 
 
 def XHMC(  # noqa: N802  a kernel's name, and a setting of the no-U-turn sampler
@@ -17,7 +18,7 @@ def XHMC(  # noqa: N802  a kernel's name, and a setting of the no-U-turn sampler
     max_doublings: int = 10,
     step_size: float | None = None,
     metric: str = "diagonal",
-    selection: AbstractSelection | None = None,
+    selection: str | AbstractSelection = "multinomial",
     integrator: str | Composition = "leapfrog",
     target_acceptance: float = 0.8,
 ) -> NUTS:
@@ -35,12 +36,14 @@ def XHMC(  # noqa: N802  a kernel's name, and a setting of the no-U-turn sampler
     Raises:
         SettingError: a setting is out of its range.
     """
+    check.require_positive("XHMC", "delta", delta)
+    require_tree_settings("XHMC", max_doublings, step_size, metric, target_acceptance)
     return NUTS(
         max_doublings=max_doublings,
         step_size=step_size,
         metric=metric,
         criterion=Exhaustive(delta),
-        selection=selection,
+        selection=resolve_selection("XHMC", selection),
         integrator=integrator,
         target_acceptance=target_acceptance,
     )

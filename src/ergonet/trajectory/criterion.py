@@ -15,30 +15,91 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 
-from ergonet._errors import SettingError
+from ergonet._errors import SettingError, suggest
 from ergonet._types import Array, Count, Flag, Float, Position, Scalar
 from ergonet.hamiltonian.energy import kinetic_energy, total_energy
+from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.phase import Phase
+
+
+class Growth(eqx.Module):
+    """What a criterion sees of a tree that has just grown by one leaf; what it leaves alone costs nothing.
+
+    Attributes:
+        previous: the state that the leaf follows.
+        phase: the leaf.
+        far: standardised momentum of the tree's other end, the first state of row 0.
+        forward: 1 where the tree grows forward in time, 0 where it grows backward. Momenta always point forward.
+        metric: that of the kinetic energy.
+    """
+
+    previous: Phase
+    phase: Phase
+    far: Position
+    forward: Count
+    metric: AbstractMetric
 
 
 class AbstractCriterion(eqx.Module):
     """Decides whether a block of neighbouring states has turned."""
 
     @abc.abstractmethod
-    def begin(self, num_rows: int, start: Phase) -> Any:
+    def begin(self, num_rows: int, start: Phase, metric: AbstractMetric) -> Any:
         """Memory of a tree with one state, with `num_rows` rows."""
 
     @abc.abstractmethod
-    def extend(self, memory: Any, row: Count, previous: Phase, phase: Phase) -> Any:
-        """Add a leaf that follows `previous`; remember it as the first of a block at `row`."""
+    def extend(self, memory: Any, row: Count, growth: Growth) -> Any:
+        """Add the leaf; remember it as the first of a block at `row`."""
 
     @abc.abstractmethod
-    def turned(self, memory: Any, row: Count, far: Position, phase: Phase) -> Flag:
-        """Whether the block that opened at `row` and ends at `phase` has turned.
+    def turned(self, memory: Any, row: Count, growth: Growth) -> Flag:
+        """Whether the block that opened at `row` and ends at the leaf has turned; its second half opened at `row + 1`.
 
-        The block's second half opened at `row + 1`. `far` is the momentum of the tree's other end, the first
-        state of row 0.
+        The leaf has been added before.
         """
+
+
+class OriginalMemory(eqx.Module):
+    """Position and textbook momentum of the tree's two ends, and of the first state of each open block."""
+
+    ends: Float[Array, "2 2 dim"]  # [backward | forward, position | momentum, dim]
+    rows: Float[Array, "row 2 dim"]
+
+
+class Original(AbstractCriterion):
+    """No-U-turn as it was first written: the ends of a block approach each other.
+
+    With (q-, p-) and (q+, p+) the first and the last state of a block in time, and p ~ N(0, M), it has turned when
+
+        (q+ - q-)'p- < 0    or
+        (q+ - q-)'p+ < 0.
+
+    Distances are those of the coordinates as they are, whatever the metric; under a dense one, each leaf costs a
+    triangular solve. Source: Hoffman and Gelman 2014, equation 9; Ask 2022, equation 5.7 and Algorithms 5.1 and 5.2
+    (the first of which branches on s' where it means v = -1).
+    """
+
+    def begin(self, num_rows: int, start: Phase, metric: AbstractMetric) -> OriginalMemory:
+        state = jnp.stack([start.position, metric.textbook_momentum(start.momentum)])
+        rows = jnp.zeros((num_rows, *state.shape), state.dtype)
+        return OriginalMemory(ends=jnp.stack([state, state]), rows=rows)
+
+    def extend(self, memory: OriginalMemory, row: Count, growth: Growth) -> OriginalMemory:
+        momentum = growth.metric.textbook_momentum(growth.phase.momentum)
+        state = jnp.stack([growth.phase.position, momentum])
+        return OriginalMemory(
+            ends=lax.dynamic_update_index_in_dim(memory.ends, state, growth.forward, axis=0),
+            rows=lax.dynamic_update_index_in_dim(memory.rows, state, row, axis=0),
+        )
+
+    def turned(self, memory: OriginalMemory, row: Count, growth: Growth) -> Flag:
+        opened = lax.dynamic_index_in_dim(memory.rows, row, keepdims=False)
+        far = lax.dynamic_index_in_dim(memory.ends, 1 - growth.forward, keepdims=False)
+        first = jnp.where(row == 0, far, opened)
+        last = lax.dynamic_index_in_dim(memory.ends, growth.forward, keepdims=False)
+        along = last[0] - first[0]  # in the direction of growth
+        products = jnp.stack([first[1], last[1]]) @ jnp.where(growth.forward == 1, along, -along)
+        return jnp.any(products < 0)
 
 
 class GeneralisedMemory(eqx.Module):
@@ -51,28 +112,35 @@ class GeneralisedMemory(eqx.Module):
 class Generalised(AbstractCriterion):
     """No-U-turn in the form that holds for every metric, with Stan's two extra checks.
 
-    With rho the sum of the momenta of a block, end when (M^-1 p-)'rho <= 0 or (M^-1 p+)'rho <= 0. The same
-    test is made on the left half with the first momentum of the right half, and on the right half with the last
-    momentum of the left half. Source: Betancourt 2017, appendix A.4.2; Lau 2018, Algorithm 6; Stan 2.21+.
+    With p- and p+ the momenta of the first and the last state of a block, and rho the sum of all its momenta, it has
+    turned when
+
+        (M^-1 p-)'rho <= 0    or
+        (M^-1 p+)'rho <= 0.
+
+    The same test is made on the left half with the first momentum of the right half, and on the right half with the
+    last momentum of the left half. Source: Betancourt 2017, appendix A.4.2; Lau 2018, Algorithm 6 (which writes
+    q+ - q- for rho); Stan 2.21+.
     """
 
-    def begin(self, num_rows: int, start: Phase) -> GeneralisedMemory:
+    def begin(self, num_rows: int, start: Phase, metric: AbstractMetric) -> GeneralisedMemory:
         dim = start.momentum.size
         rows = jnp.zeros((num_rows, 3, dim), start.momentum.dtype)
         return GeneralisedMemory(total=start.momentum, rows=rows)
 
-    def extend(self, memory: GeneralisedMemory, row: Count, previous: Phase, phase: Phase) -> GeneralisedMemory:
-        record = jnp.stack([phase.momentum, previous.momentum, memory.total])
+    def extend(self, memory: GeneralisedMemory, row: Count, growth: Growth) -> GeneralisedMemory:
+        momentum = growth.phase.momentum
+        record = jnp.stack([momentum, growth.previous.momentum, memory.total])
         rows = lax.dynamic_update_index_in_dim(memory.rows, record, row, axis=0)
-        return GeneralisedMemory(total=memory.total + phase.momentum, rows=rows)
+        return GeneralisedMemory(total=memory.total + momentum, rows=rows)
 
-    def turned(self, memory: GeneralisedMemory, row: Count, far: Position, phase: Phase) -> Flag:
+    def turned(self, memory: GeneralisedMemory, row: Count, growth: Growth) -> Flag:
         outer = lax.dynamic_index_in_dim(memory.rows, row, keepdims=False)
         inner = lax.dynamic_index_in_dim(memory.rows, row + 1, keepdims=False)
-        first = jnp.where(row == 0, far, outer[0])
+        first = jnp.where(row == 0, growth.far, outer[0])
         before = outer[2]
         middle, previous, before_middle = inner[0], inner[1], inner[2]
-        last = phase.momentum
+        last = growth.phase.momentum
         whole = memory.total - before
         left = before_middle - before + middle
         right = memory.total - before_middle + previous
@@ -94,9 +162,13 @@ class ExhaustiveMemory(eqx.Module):
 class Exhaustive(AbstractCriterion):
     """Exhaustion of the virial: the trajectory has seen enough of its level set.
 
-    With the virial G = q'p, dG/dt = 2 K(p) - q'grad U(q); end when its mean over a block, weighted by e^-H, is below
-    `delta` in absolute value. Single states are never tested. Source: Betancourt 2016; Lau 2018, Algorithms 7, 11, 13
-    (whose division by the number of states is left out: the weights normalise already).
+    With the virial G = q'p, and sums over the states z of a block, it has turned when
+
+        |sum e^-H(z) dG/dt(z)| / sum e^-H(z) < delta,
+        dG/dt = 2 K(p) - q'grad U(q).
+
+    Single states are never tested. Source: Betancourt 2016; Lau 2018, Algorithms 7, 11, 13 (whose division by the
+    number of states is left out: the weights normalise already).
 
     Attributes:
         delta: above 0.
@@ -108,7 +180,7 @@ class Exhaustive(AbstractCriterion):
         if isinstance(self.delta, bool) or not isinstance(self.delta, int | float) or not 0 < self.delta < math.inf:
             raise SettingError(f"`Exhaustive(delta=...)` must be a finite number above 0, got {self.delta!r}.")
 
-    def begin(self, num_rows: int, start: Phase) -> ExhaustiveMemory:
+    def begin(self, num_rows: int, start: Phase, metric: AbstractMetric) -> ExhaustiveMemory:
         empty = jnp.full((num_rows,), -jnp.inf, start.potential.dtype)
         return ExhaustiveMemory(
             energy_start=total_energy(start),
@@ -116,22 +188,43 @@ class Exhaustive(AbstractCriterion):
             means=jnp.zeros((num_rows,), start.potential.dtype).at[0].set(_virial_rate(start)),
         )
 
-    def extend(self, memory: ExhaustiveMemory, row: Count, previous: Phase, phase: Phase) -> ExhaustiveMemory:
+    def extend(self, memory: ExhaustiveMemory, row: Count, growth: Growth) -> ExhaustiveMemory:
         index = jnp.arange(memory.means.size)
         kept = jnp.where(index < row, memory.log_weights, -jnp.inf)  # blocks inside the one that opens are over
-        log_weight = memory.energy_start - total_energy(phase)
+        log_weight = memory.energy_start - total_energy(growth.phase)
         totals = jnp.where(index <= row, jnp.logaddexp(kept, log_weight), -jnp.inf)
         share = jnp.where(index <= row, jnp.exp(log_weight - totals), 0.0)
         return ExhaustiveMemory(
             energy_start=memory.energy_start,
             log_weights=totals,
-            means=jnp.where(index <= row, memory.means + share * (_virial_rate(phase) - memory.means), 0.0),
+            means=jnp.where(index <= row, memory.means + share * (_virial_rate(growth.phase) - memory.means), 0.0),
         )
 
-    def turned(self, memory: ExhaustiveMemory, row: Count, far: Position, phase: Phase) -> Flag:
+    def turned(self, memory: ExhaustiveMemory, row: Count, growth: Growth) -> Flag:
         return jnp.abs(lax.dynamic_index_in_dim(memory.means, row, keepdims=False)) < self.delta
 
 
 def _virial_rate(phase: Phase) -> Scalar:
     """dG/dt = 2 K - q'grad U."""
     return 2 * kinetic_energy(phase.momentum) - jnp.dot(phase.position, phase.gradient)
+
+
+_CRITERIA: dict[str, type[AbstractCriterion]] = {
+    "original": Original,
+    "generalised": Generalised,
+    "exhaustive": Exhaustive,
+}
+
+
+def criterion_names() -> tuple[str, ...]:
+    """The names that kernels, settings files and the command line take."""
+    return tuple(_CRITERIA)
+
+
+def resolve_criterion(owner: str, choice: str | AbstractCriterion) -> AbstractCriterion:
+    """A criterion as it is, or the one of that name with its defaults; `owner` is the kernel that an error names."""
+    if isinstance(choice, AbstractCriterion):
+        return choice
+    if choice not in criterion_names():
+        raise SettingError(f"`{owner}(criterion={choice!r})` is not known. {suggest(str(choice), _CRITERIA)}")
+    return _CRITERIA[choice]()

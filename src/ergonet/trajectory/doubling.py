@@ -16,13 +16,13 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 
-from ergonet._types import Array, Count, Flag, Float, Position, PRNGKey, Scalar, UInt
+from ergonet._types import Array, Count, Flag, Float, PRNGKey, Scalar, UInt
 from ergonet.hamiltonian.energy import is_divergent, total_energy
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.phase import Phase
 from ergonet.models.target import Target
-from ergonet.trajectory.criterion import AbstractCriterion
+from ergonet.trajectory.criterion import AbstractCriterion, Growth
 from ergonet.trajectory.selection import AbstractSelection
 from ergonet.trajectory.uniforms import bits_and_uniform, key_words, uniform_pair
 
@@ -65,7 +65,9 @@ class Doubling(eqx.Module):
     integrator: Composition
     max_doublings: int = eqx.field(static=True)
 
-    def begin(self, key: PRNGKey, start: Phase, directions: UInt[Array, ""] | None = None) -> DoublingTrajectory:
+    def begin(
+        self, key: PRNGKey, metric: AbstractMetric, start: Phase, directions: UInt[Array, ""] | None = None
+    ) -> DoublingTrajectory:
         """A tree of one state. `directions` (bit d = 1: doubling d goes forward) is drawn unless given.
 
         The key may be the one that the momentum was drawn with (`uniforms.py`).
@@ -86,7 +88,7 @@ class Doubling(eqx.Module):
             proposal_scalars=jnp.tile(jnp.stack([start.potential, energy]), (3, 1)),
             tree_row=0 * one,
             subtree_row=one,
-            memory=self.criterion.begin(self.max_doublings + 1, start),
+            memory=self.criterion.begin(self.max_doublings + 1, start, metric),
             directions=directions,
             uniform_key=words,
             energy_start=energy,
@@ -118,7 +120,7 @@ class Doubling(eqx.Module):
         signed = jnp.where(forward == 1, step_size, -step_size)
         phase = self.integrator.step(target, metric, signed, previous)
         error = total_energy(phase) - tree.energy_start
-        divergent = is_divergent(error)
+        divergent = is_divergent(error + tree.threshold)
         leaf_uniform, merge_uniform = uniform_pair(tree.uniform_key, tree.num_states, error.dtype)
         log_weight = jnp.where(divergent, -jnp.inf, self.selection.log_weight(tree.threshold, error))
         log_subtree = jnp.logaddexp(tree.log_weight_subtree, log_weight)
@@ -126,12 +128,13 @@ class Doubling(eqx.Module):
         proposals, scalars = self._propose(tree, phase, leaf_uniform < leaf_probability)
 
         opened = 1 + lax.population_count(tree.leaf)
-        memory = self.criterion.extend(tree.memory, opened, previous, phase)
         complete = tree.leaf + 1 == (1 << tree.depth)
         end = jnp.stack([phase.position, phase.momentum, phase.gradient])
         ends = lax.dynamic_update_index_in_dim(tree.ends, end, forward, axis=0)
         far = lax.dynamic_index_in_dim(ends, 1 - forward, keepdims=False)[1]
-        turned_subtree, turned_tree = self._closed_blocks(tree.leaf, memory, phase, far, complete)
+        growth = Growth(previous=previous, phase=phase, far=far, forward=forward, metric=metric)
+        memory = self.criterion.extend(tree.memory, opened, growth)
+        turned_subtree, turned_tree = self._closed_blocks(tree.leaf, memory, growth, complete)
 
         merge = complete & ~divergent & ~turned_subtree
         merge_probability = jnp.nan_to_num(self.selection.across(log_subtree, tree.log_weight_tree), nan=0.0)
@@ -176,9 +179,7 @@ class Doubling(eqx.Module):
             lax.dynamic_update_index_in_dim(tree.proposal_scalars, scalars, row, axis=0),
         )
 
-    def _closed_blocks(
-        self, leaf: Count, memory: Any, phase: Phase, far: Position, complete: Flag
-    ) -> tuple[Flag, Flag]:
+    def _closed_blocks(self, leaf: Count, memory: Any, growth: Growth, complete: Flag) -> tuple[Flag, Flag]:
         """Ask the criterion at each block that this leaf closes, innermost first, then at the whole tree."""
         innermost = lax.population_count(leaf)
         num_closed = _trailing_ones(leaf)
@@ -191,7 +192,7 @@ class Doubling(eqx.Module):
         def ask(carry: tuple[Count, Flag]) -> tuple[Count, Flag]:
             check, _ = carry
             row = jnp.where(check < num_closed, innermost - check, 0)
-            return check + 1, self.criterion.turned(memory, row, far, phase)
+            return check + 1, self.criterion.turned(memory, row, growth)
 
         checks, turned = lax.while_loop(pending, ask, (jnp.zeros_like(num_checks), jnp.zeros((), bool)))
         at_tree = checks > num_closed

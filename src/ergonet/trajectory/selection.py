@@ -9,6 +9,7 @@ import abc
 import equinox as eqx
 import jax.numpy as jnp
 
+from ergonet._errors import SettingError, suggest
 from ergonet._types import Scalar
 
 
@@ -17,7 +18,10 @@ class AbstractSelection(eqx.Module):
 
     @abc.abstractmethod
     def threshold(self, uniform: Scalar, energy_start: Scalar) -> Scalar:
-        """A random level for each trajectory from a draw of [0, 1) (unused where weights are deterministic)."""
+        """H_start + log u, at most 0: the level u of the trajectory from a draw of [0, 1); 0 where there is none.
+
+        A trajectory has diverged where H + log u is above 1000.
+        """
 
     @abc.abstractmethod
     def log_weight(self, threshold: Scalar, energy_error: Scalar) -> Scalar:
@@ -33,10 +37,15 @@ class AbstractSelection(eqx.Module):
 
 
 class Multinomial(AbstractSelection):
-    """Weights e^-H; uniform progressive inside a subtree, biased progressive at the top level.
+    """Every state counts by its density; biased progressive at the top level.
 
-    P(leaf) = w_leaf / w_subtree, P(subtree) = min(1, w_subtree / w_tree). Source: Betancourt 2017, appendix A.3;
-    Lau 2018, Algorithm 6.
+    With w(S) the sum of e^-H over the states of S, a new leaf z replaces the draw of its subtree S (z included),
+    and the draw of a complete subtree S that of the old tree T, with
+
+        P(z) = e^-H(z) / w(S),
+        P(S) = min(1, w(S) / w(T)).
+
+    Source: Betancourt 2017, appendix A.3; Lau 2018, Algorithm 6 and 12 (which print +H as the log weight).
     """
 
     def threshold(self, uniform: Scalar, energy_start: Scalar) -> Scalar:
@@ -53,10 +62,16 @@ class Multinomial(AbstractSelection):
 
 
 class Slice(AbstractSelection):
-    """Uniform among the states under a slice through the starting density.
+    """Every state in a slice under the density counts the same.
 
-    log u = -H_start + log Uniform; a state counts when log u <= -H. Inside a subtree uniform, across
-    min(1, n_subtree / n_tree). Source: Hoffman and Gelman 2014; Ask 2022, Algorithm 5.2 (whose error test is reversed).
+    With log u = -H_start + log Uniform(0, 1), drawn once per trajectory, and n(S) the number of the states of S that
+    have log u <= -H, a new leaf z with log u <= -H(z) replaces the draw of its subtree S (z included), and the draw
+    of a complete subtree S that of the old tree T, with
+
+        P(z) = 1 / n(S),
+        P(S) = min(1, n(S) / n(T)).
+
+    Source: Hoffman and Gelman 2014, Algorithm 3; Ask 2022, Algorithms 5.1 and 5.2 (whose error test is reversed).
     """
 
     def threshold(self, uniform: Scalar, energy_start: Scalar) -> Scalar:
@@ -70,3 +85,20 @@ class Slice(AbstractSelection):
 
     def across(self, log_subtree: Scalar, log_tree: Scalar) -> Scalar:
         return jnp.minimum(1.0, jnp.exp(log_subtree - log_tree))
+
+
+_SELECTIONS: dict[str, type[AbstractSelection]] = {"multinomial": Multinomial, "slice": Slice}
+
+
+def selection_names() -> tuple[str, ...]:
+    """The names that kernels, settings files and the command line take."""
+    return tuple(_SELECTIONS)
+
+
+def resolve_selection(owner: str, choice: str | AbstractSelection) -> AbstractSelection:
+    """A selection as it is, or the one of that name; `owner` is the kernel that an error names."""
+    if isinstance(choice, AbstractSelection):
+        return choice
+    if choice not in selection_names():
+        raise SettingError(f"`{owner}(selection={choice!r})` is not known. {suggest(str(choice), _SELECTIONS)}")
+    return _SELECTIONS[choice]()

@@ -1,0 +1,115 @@
+"""Comparisons over seeds that the verdicts are made of; one rule for every table.
+
+Two rows differ where a t-test over seeds says so at the 5 % level divided by the number of comparisons of the claim
+(Bonferroni); the variance between seeds is pooled over the rows that are compared. Effective sample sizes and costs
+are compared by factors: "about the same" is a factor of at most 1.25 either way.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from experiments.record import Quantity, Table
+
+LEVEL = 0.05
+FACTOR = 1.25
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Mean of one row minus that of another.
+
+    Attributes:
+        first: label.
+        second: label.
+        value: difference of means over seeds.
+        error: its standard error, with the pooled variance; NaN where no row has two seeds.
+        probability: two-sided p-value; NaN likewise.
+    """
+
+    first: str
+    second: str
+    value: float
+    error: float
+    probability: float
+
+    def show(self, quantity: Quantity) -> str:
+        """Such as `A minus B: 0.10 +- 0.04`."""
+        error = "" if math.isnan(self.error) else f" \N{PLUS-MINUS SIGN} {quantity.show(self.error)}"
+        return f"{self.first} minus {self.second}: {quantity.show(self.value)}{error}"
+
+
+def differences(table: Table, pairs: Sequence[tuple[str, str]], quantity: Quantity) -> list[Difference]:
+    """Tests of every pair of rows; an empty list where a row lacks the quantity."""
+    labels = dict.fromkeys(label for pair in pairs for label in pair)
+    values = {label: table.of(label, quantity.name) for label in labels}
+    if not all(values.values()):
+        return []
+    freedom = sum(len(found) - 1 for found in values.values())
+    squares = sum((one - table.mean(label, quantity.name)) ** 2 for label, found in values.items() for one in found)
+    variance = squares / freedom if freedom else math.nan
+    found = []
+    for first, second in pairs:
+        value = table.mean(first, quantity.name) - table.mean(second, quantity.name)
+        error = math.sqrt(variance * (1 / len(values[first]) + 1 / len(values[second])))
+        found.append(Difference(first, second, value, error, _probability(value, error, freedom)))
+    return found
+
+
+def _probability(value: float, error: float, freedom: int) -> float:
+    from scipy.stats import t
+
+    if math.isnan(error):
+        return math.nan
+    if error == 0:
+        return 1.0 if value == 0 else 0.0
+    return float(2 * t.sf(abs(value) / error, freedom))
+
+
+def all_pairs(table: Table, labels: Iterable[str], quantity: Quantity) -> list[Difference]:
+    """Every two of the rows, the larger mean first."""
+    ordered = sorted(labels, key=lambda label: -table.mean(label, quantity.name))
+    return differences(table, list(combinations(ordered, 2)), quantity)
+
+
+def against(table: Table, labels: Iterable[str], reference: str, quantity: Quantity) -> list[Difference]:
+    """Each row minus the reference."""
+    return differences(table, [(label, reference) for label in labels], quantity)
+
+
+def significant(found: Sequence[Difference]) -> list[Difference] | None:
+    """Those that are real at the common level; None where nothing can be told."""
+    if not found or any(math.isnan(one.probability) for one in found):
+        return None
+    return [one for one in found if one.probability < LEVEL / len(found)]
+
+
+def none_differs(found: Sequence[Difference]) -> bool | None:
+    """Whether no difference is real; None where it cannot be told."""
+    real = significant(found)
+    return None if real is None else not real
+
+
+def largest(found: Sequence[Difference]) -> Difference | None:
+    """The difference furthest from 0."""
+    return max(found, key=lambda one: abs(one.value), default=None)
+
+
+def spread(table: Table, labels: Sequence[str], quantity: str) -> float:
+    """Largest mean over smallest; NaN where they are not all above 0."""
+    means = [table.mean(label, quantity) for label in labels]
+    return max(means) / min(means) if min(means) > 0 else math.nan
+
+
+def is_about_the_same(factor: float) -> bool | None:
+    """Whether a factor is at most 1.25 either way; None for NaN."""
+    return None if math.isnan(factor) else 1 / FACTOR <= factor <= FACTOR
+
+
+def every(answers: Iterable[bool | None]) -> bool | None:
+    """Whether all are true; None where some cannot be told and none is false."""
+    found = list(answers)
+    if any(one is False for one in found):
+        return False
+    return None if any(one is None for one in found) else True

@@ -1,0 +1,1 @@
+"""Tables of Lau, *Exploring Dynamic Hamiltonian Monte Carlo for Bayesian Neural Networks* (2018), chapter 4."""

@@ -1,0 +1,72 @@
+"""Conclusions that several tables share, as rules; see `experiments/comparison.py`."""
+
+from collections.abc import Sequence
+from statistics import NormalDist
+
+from experiments.comparison import (
+    LEVEL,
+    all_pairs,
+    every,
+    is_about_the_same,
+    largest,
+    none_differs,
+    significant,
+    spread,
+)
+from experiments.lau2018.digits import MEDIAN_ESS, MIN_ESS, PREDICTIVE, SINGLE, SINGLE_SD
+from experiments.record import Claim, Quantity, Table
+
+SMALLEST_SD = 0.2  # %: one row in 500
+
+
+def errors_differ(table: Table, labels: Sequence[str], text: str) -> Claim:
+    """That the test errors of the rows differ: true where single-draw errors of some two rows do."""
+    single, predictive = (all_pairs(table, labels, quantity) for quantity in (SINGLE, PREDICTIVE))
+    same = none_differs(single)
+    because = "; ".join(sentence(found, q) for found, q in ((single, SINGLE), (predictive, PREDICTIVE)))
+    return Claim(text, None if same is None else not same, because)
+
+
+def errors_agree(table: Table, labels: Sequence[str], text: str) -> Claim:
+    """That the test errors of the rows are the same, for single draws and for the predictive."""
+    pairs = {quantity: all_pairs(table, labels, quantity) for quantity in (SINGLE, PREDICTIVE)}
+    because = "; ".join(sentence(found, quantity) for quantity, found in pairs.items())
+    return Claim(text, every(none_differs(found) for found in pairs.values()), because)
+
+
+def sentence(found: Sequence, quantity: Quantity) -> str:
+    """How many of the differences are real, and the largest."""
+    most, real = largest(found), significant(found)
+    if most is None:
+        return f"{quantity.name}: not measured"
+    count = "too few seeds to tell" if real is None else f"{len(real)} of {len(found)} differences are real"
+    return f"{quantity.name}: {count}, the largest is {most.show(quantity)}"
+
+
+def ess_agrees(table: Table, labels: Sequence[str], text: str) -> Claim:
+    """That the rows are about as efficient: median ESS about the same; the least one is told besides."""
+    factor, least = (spread(table, labels, quantity.name) for quantity in (MEDIAN_ESS, MIN_ESS))
+    because = f"largest over smallest median ESS {factor:.2f}, of the min ESS {least:.2f}"
+    return Claim(text, is_about_the_same(factor), because)
+
+
+def one_draw(table: Table) -> Claim:
+    """That the thesis's errors are those of single draws: each within a normal interval of our mean and sd.
+
+    The interval is at 95 %, widened by the number of rows as everywhere (2.6 sds for 5 rows).
+    """
+    scores = []
+    for label in table.labels:
+        theirs = table.source(label, SINGLE.name)
+        if theirs is not None and table.of(label, SINGLE.name):
+            sd = max(table.mean(label, SINGLE_SD.name), SMALLEST_SD)
+            scores.append((theirs - table.mean(label, SINGLE.name)) / sd)
+    reach = NormalDist().inv_cdf(1 - LEVEL / (2 * len(scores)))
+    inside = sum(abs(score) <= reach for score in scores)
+    because = (
+        f"{inside} of {len(scores)} of its figures lie within {reach:.1f} of our sds between draws of our mean: "
+        f"{', '.join(f'{score:+.1f}' for score in scores)} sds, in the order of the rows"
+    )
+    return Claim(
+        "the printed test errors are what single draws of these posteriors give", inside == len(scores), because
+    )

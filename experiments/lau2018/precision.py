@@ -1,0 +1,267 @@
+"""Table 4.12 and section 4.10, the normal prior: float32 against float64.
+
+Two experiments: whole runs in either precision; and the same trajectory, from a draw of the float64 run with a
+momentum from N(0, I), followed in both by leapfrog steps of half the size that the run was tuned to.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ergonet import NUTS
+from experiments.lau2018 import claims
+from experiments.lau2018.digits import (
+    GROUPS,
+    NOTES,
+    PREDICTIVE,
+    SETTING,
+    SINGLE,
+    SINGLE_SD,
+    TARGET_ACCEPTANCE,
+    UNITS,
+    Run,
+    figures,
+    score,
+    target,
+)
+from experiments.pictures import ERRORS_SEEN, OTHER, OURS, THESIS, errors_by_row, new_figure, save
+from experiments.record import Case, Claim, Experiment, Quantity, Table
+from experiments.sizes import Size
+
+LENGTHS = (10, 50, 100, 200, 500, 1000)
+ROWS = (100, 500, 5000)
+TRAINING_ROWS, LENGTH_OF_ROWS = 500, 100
+NUM_POINTS, SMOKE_POINTS = 50, 3
+STEP_SHARE = 0.5
+THESIS_DIFFERENCE = 1e-5
+
+ABSOLUTE = Quantity("mean |H64 - H32|", -2)
+SIGNED = Quantity("mean H64 - H32", -2)
+OF_STATES = Quantity("mean |H64 - H32|, both ends in float64", -2)
+RELATIVE = Quantity("mean |H64 - H32| / H", -2)
+ENERGY_ERROR = Quantity("mean |H64 - H64 at the start|", -2)
+ACCEPTANCE = Quantity("mean acceptance in float64", 4)
+ACCEPTANCE_CHANGE = Quantity("mean |change of the acceptance|", -2)
+RATE_CHANGE = Quantity("change of the mean acceptance", -2)
+DIFFERENCES = (ABSOLUTE, SIGNED, OF_STATES, RELATIVE, ENERGY_ERROR, ACCEPTANCE, ACCEPTANCE_CHANGE, RATE_CHANGE)
+
+SINGLE_PRECISION, DOUBLE_PRECISION = "float32", "float64"
+KERNEL = NUTS(target_acceptance=TARGET_ACCEPTANCE)
+FLOAT = Run(SINGLE_PRECISION, KERNEL, source=figures(27.6))
+DOUBLE = Run(DOUBLE_PRECISION, KERNEL, is_double=True, source=figures(25.8))
+
+
+def length_label(length: int) -> str:
+    """Of a row of trajectories over the 500 training rows."""
+    return f"{length} steps, 500 rows"
+
+
+def rows_label(rows: int) -> str:
+    """Of a row of trajectories over other numbers of rows."""
+    return f"{LENGTH_OF_ROWS} steps, {rows} rows"
+
+
+LENGTH_LABELS = tuple(map(length_label, LENGTHS))
+OTHER_ROWS = {rows_label(rows): rows for rows in ROWS if rows_label(rows) not in LENGTH_LABELS}
+
+
+def cases(size: Size) -> list[Case]:
+    """Two runs, then the trajectories, which start from draws of the float64 run of the same seed."""
+    source = {ABSOLUTE.name: THESIS_DIFFERENCE}
+
+    def measure_double(size: Size, seed: int) -> dict[str, float]:
+        return _double(size, seed)[0]
+
+    def at_length(length: int) -> Case:
+        def measure(size: Size, seed: int) -> dict[str, float]:
+            return _trajectories(size, seed, TRAINING_ROWS)[length]
+
+        return Case(length_label(length), measure, source)
+
+    def at_rows(label: str, rows: int) -> Case:
+        def measure(size: Size, seed: int) -> dict[str, float]:
+            return _trajectories(size, seed, rows)[LENGTH_OF_ROWS]
+
+        return Case(label, measure, source)
+
+    del size
+    return [
+        FLOAT.case(),
+        Case(DOUBLE.label, measure_double, DOUBLE.source),
+        *map(at_length, LENGTHS),
+        *(at_rows(label, rows) for label, rows in OTHER_ROWS.items()),
+    ]
+
+
+@cache
+def _double(size: Size, seed: int) -> tuple[dict[str, float], np.ndarray, float]:
+    """Scores of the float64 run, some of its draws `[point, dim]`, and its mean step size."""
+    with jax.enable_x64(True):
+        samples = DOUBLE.sample(size, seed)
+        positions = np.asarray(samples.positions).reshape(-1, samples.positions.shape[2])
+        count = SMOKE_POINTS if size.mode == "smoke" else NUM_POINTS
+        chosen = np.linspace(0, len(positions) - 1, count).astype(int)
+        return score(samples, KERNEL), positions[chosen], float(np.mean(samples.tuning["step_size"]))
+
+
+@cache
+def _trajectories(size: Size, seed: int, rows: int) -> dict[int, dict[str, float]]:
+    """The differences by length, over trajectories that start from draws of the float64 run."""
+    lengths = LENGTHS if rows == TRAINING_ROWS else (LENGTH_OF_ROWS,)
+    _, positions, tuned = _double(size, seed)
+    momenta = np.random.default_rng(seed).standard_normal(positions.shape)
+    starts = positions.astype(np.float32).astype(np.float64), momenta.astype(np.float32).astype(np.float64)
+    step_size = float(np.float32(STEP_SHARE * tuned * min(1.0, (TRAINING_ROWS / rows) ** 0.5)))
+    hidden = (size.units(UNITS),)
+    with jax.enable_x64(True):
+        exact = target(hidden, 1.0, is_double=True, num_rows=rows)
+        double = _follow(exact, starts, np.float64(step_size), lengths)
+    rounded = target(hidden, 1.0, is_double=False, num_rows=rows)
+    single = _follow(rounded, starts, np.float32(step_size), lengths)
+    with jax.enable_x64(True):
+        evaluated = {
+            length: np.asarray(_energies(exact, *(jnp.asarray(part, np.float64) for part in single[length][:2])))
+            for length in lengths
+        }
+    return {length: _differences(double, single, evaluated, length) for length in lengths}
+
+
+def _differences(double: Any, single: Any, evaluated: Any, length: int) -> dict[str, float]:
+    change = double[length][2] - single[length][2]
+    error64 = double[length][2] - double[0][2]
+    accepted64 = np.exp(np.minimum(0.0, -error64))
+    accepted32 = np.exp(np.minimum(0.0, single[0][2] - single[length][2]))
+    return {
+        ABSOLUTE.name: float(np.mean(np.abs(change))),
+        SIGNED.name: float(np.mean(change)),
+        OF_STATES.name: float(np.mean(np.abs(double[length][2] - evaluated[length]))),
+        RELATIVE.name: float(np.mean(np.abs(change / double[length][2]))),
+        ENERGY_ERROR.name: float(np.mean(np.abs(error64))),
+        ACCEPTANCE.name: float(np.mean(accepted64)),
+        ACCEPTANCE_CHANGE.name: float(np.mean(np.abs(accepted64 - accepted32))),
+        RATE_CHANGE.name: float(np.mean(accepted32 - accepted64)),
+    }
+
+
+def _follow(
+    posterior: Any, starts: tuple[np.ndarray, np.ndarray], step_size: np.floating, lengths: Sequence[int]
+) -> dict[int, Any]:
+    """Positions, momenta and energies `[point]` of all trajectories by length, 0 for the start, as NumPy float64.
+
+    Computed in the precision of the step size.
+    """
+    positions, momenta = (jnp.asarray(part, step_size.dtype) for part in starts)
+    found = {0: (positions, momenta, _energies(posterior, positions, momenta))}
+    for before, length in pairwise((0, *lengths)):
+        positions, momenta = _leapfrog(
+            posterior, positions, momenta, jnp.asarray(step_size), jnp.asarray(length - before)
+        )
+        found[length] = (positions, momenta, _energies(posterior, positions, momenta))
+    return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
+
+
+@eqx.filter_jit
+def _energies(posterior: Any, positions: jax.Array, momenta: jax.Array) -> jax.Array:
+    """H = U + p'p / 2 of every point, in the precision of the points."""
+
+    def one(point: tuple[jax.Array, jax.Array]) -> jax.Array:
+        return posterior.potential(point[0]) + 0.5 * jnp.dot(point[1], point[1])
+
+    return jax.lax.map(one, (positions, momenta))
+
+
+@eqx.filter_jit
+def _leapfrog(
+    posterior: Any, positions: jax.Array, momenta: jax.Array, step_size: jax.Array, count: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """`count` leapfrog steps of every point under the identity metric."""
+    gradient = jax.grad(posterior.potential)
+
+    def step(_: jax.Array, state: Any) -> Any:
+        position, momentum, force = state
+        momentum = momentum - 0.5 * step_size * force
+        position = position + step_size * momentum
+        force = gradient(position)
+        return position, momentum - 0.5 * step_size * force, force
+
+    def one(point: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        return jax.lax.fori_loop(0, count, step, (*point, gradient(point[0])))[:2]
+
+    return jax.lax.map(one, (positions, momenta))
+
+
+def judge(table: Table) -> Sequence[Claim]:
+    """The conclusions of section 4.10 on the normal prior."""
+    sizes = {label: table.mean(label, ABSOLUTE.name) for label in LENGTH_LABELS}
+    signed = {label: abs(table.mean(label, SIGNED.name)) for label in LENGTH_LABELS}
+    of_points = [table.mean(label, ACCEPTANCE_CHANGE.name) for label in LENGTH_LABELS]
+    of_rates = [abs(table.mean(label, RATE_CHANGE.name)) for label in LENGTH_LABELS]
+    return [
+        claims.errors_agree(table, (SINGLE_PRECISION, DOUBLE_PRECISION), "both precisions err alike"),
+        claims.ess_agrees(table, (SINGLE_PRECISION, DOUBLE_PRECISION), "both precisions are as efficient per draw"),
+        Claim(
+            "the energies at the end of a trajectory differ by less than 1e-5 on average",
+            max(sizes.values()) < THESIS_DIFFERENCE,
+            f"mean |H64 - H32| is {min(sizes.values()):.1e} to {max(sizes.values()):.1e} over {LENGTHS[0]} to "
+            f"{LENGTHS[-1]} steps, the mean with its sign at most {max(signed.values()):.1e}",
+        ),
+        Claim(
+            "the difference changes an acceptance rate by 1 % at most",
+            max(of_rates) <= 0.01,
+            f"the mean over trajectories changes by at most {100 * max(of_rates):.2g} %, that of one trajectory by "
+            f"{100 * min(of_points):.2g} to {100 * max(of_points):.2g} % on average over {LENGTHS[0]} to {LENGTHS[-1]} "
+            f"steps",
+        ),
+        claims.one_draw(table),
+    ]
+
+
+def draw(table: Table, folder: Path) -> Mapping[str, str]:
+    """Errors by precision; differences against the length."""
+    errors, differences = "lau-precision.png", "lau-precision-energy.png"
+    runs = Table({label: table.values[label] for label in (SINGLE_PRECISION, DOUBLE_PRECISION)}, table.sources)
+    errors_by_row(runs, folder / errors, (SINGLE, PREDICTIVE), spread=SINGLE_SD)
+    figure, (axes,) = new_figure(6.4, 3.6)
+    for quantity, colour in ((ABSOLUTE, OURS), (OF_STATES, OTHER)):
+        means = [table.mean(label, quantity.name) for label in LENGTH_LABELS]
+        sds = np.nan_to_num([table.error(label, quantity.name) for label in LENGTH_LABELS])
+        axes.errorbar(LENGTHS, means, yerr=sds, fmt="o-", color=colour, capsize=3, label=quantity.name)
+    axes.axhline(THESIS_DIFFERENCE, color=THESIS, ls="--", lw=1, label="thesis: below 1e-5")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("leapfrog steps")
+    axes.set_ylabel("difference of the energies")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=9)
+    save(figure, folder / differences)
+    return {
+        errors: ERRORS_SEEN,
+        differences: "Mean absolute difference of the energies against the length of the trajectory",
+    }
+
+
+EXPERIMENT = Experiment(
+    name="lau-precision",
+    title="float32 against float64 (Lau 2018, Table 4.12 and section 4.10)",
+    setting=SETTING
+    + f"NUTS. Rows of the normal prior only: that of the hierarchical prior is not there yet. The trajectories: "
+    f"{NUM_POINTS} draws of each float64 run, rounded to float32, each with a momentum from N(0, I), identity metric, "
+    "half the step size that the run was tuned to; the same start in both precisions, the energy at the end as each "
+    "precision computes it. *Both ends in float64*: the float32 end's energy computed in float64, so that only the "
+    "path differs. 100 rows are the first of the training rows, 5000 are ten times all of them with the step size "
+    "divided by the root of 10.",
+    cases=cases,
+    groups={**GROUPS, "The same trajectory in both precisions": DIFFERENCES},
+    judge=judge,
+    draw=draw,
+    notes=NOTES,
+    reference=DOUBLE_PRECISION,
+    ratios=(),
+)

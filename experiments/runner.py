@@ -1,0 +1,164 @@
+"""Runs a reproduction: every case at every seed, then `NAME.json`, `NAME.md` and pictures in a folder."""
+
+import importlib
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from experiments import page, registry
+from experiments.record import Experiment
+from experiments.sizes import SIZES, Size
+
+Values = dict[str, dict[str, list[float]]]
+
+
+class ResultError(ValueError):
+    """A result that is not there, or that must not be replaced."""
+
+
+def reproduce(name: str, size: Size, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    """Measure, and write after every round of seeds, so that an interrupted run leaves what it has.
+
+    Args:
+        name: of the reproduction.
+        size: how much is run.
+        folder: for the result; made where it is not there.
+        say: takes a line of progress.
+
+    Returns:
+        The content of `NAME.json`.
+
+    Raises:
+        ResultError: a smaller run would replace a full result.
+    """
+    experiment = registry.load(name)
+    _check_replaced(folder / f"{name}.json", size)
+    folder.mkdir(parents=True, exist_ok=True)
+    cases = experiment.cases(size)
+    values: Values = {case.label: {} for case in cases}
+    began, started = time.perf_counter(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    result: dict[str, Any] = {}
+    for seed in range(size.num_seeds):
+        for case in cases:
+            at = time.perf_counter()
+            found = case.measure(size, seed)
+            for quantity, value in found.items():
+                values[case.label].setdefault(quantity, []).append(float(value))
+            shown = ", ".join(f"{quantity} {value:.4g}" for quantity, value in list(found.items())[:3])
+            say(f"seed {seed + 1} of {size.num_seeds}, {case.label}: {time.perf_counter() - at:.0f} s; {shown}")
+        about = {
+            "mode": size.mode,
+            "seconds": round(time.perf_counter() - began, 1),
+            "num_seeds": seed + 1,
+            "started": started,
+            "machine": machine(),
+            "versions": _versions(),
+        }
+        result = write(experiment, size, values, about, folder)
+    return result
+
+
+def rewrite(name: str, folder: Path) -> dict[str, Any]:
+    """Write the page and the verdict of a finished run again, as after a change of the remarks.
+
+    Raises:
+        ResultError: there is no result in the folder.
+    """
+    file = folder / f"{name}.json"
+    if not file.is_file():
+        raise ResultError(f"There is no {file} to write the page of. Run without `--page`.")
+    record = json.loads(file.read_text(encoding="utf-8"))
+    about = {key: record[key] for key in ("mode", "seconds", "num_seeds", "started", "machine", "versions")}
+    size = SIZES[record["mode"]].with_seeds(record["num_seeds"])
+    values = {
+        label: {name: [float("nan") if one is None else one for one in found] for name, found in quantities.items()}
+        for label, quantities in record["values"].items()
+    }
+    return write(registry.load(name), size, values, about, folder)
+
+
+def write(
+    experiment: Experiment, size: Size, values: Mapping[str, Any], about: Mapping[str, Any], folder: Path
+) -> dict[str, Any]:
+    """Judge, and write the JSON file, the pictures and the page."""
+    table = experiment.table(size, values)
+    claims = [str(claim) for claim in experiment.judge(table)]
+    verdict = (page.SMOKE if size.mode == "smoke" else "") + " ".join(claims)
+    record = {
+        "name": experiment.name,
+        "mode": about["mode"],
+        "seconds": about["seconds"],
+        "rows": [asdict(row) for row in table.rows()],
+        "verdict": verdict,
+        **{key: value for key, value in about.items() if key not in ("mode", "seconds")},
+        "values": values,
+    }
+    text = json.dumps(_finite(record), indent=1, allow_nan=False) + "\n"
+    (folder / f"{experiment.name}.json").write_text(text, encoding="utf-8")
+    pictures = experiment.draw(table, folder)
+    shown = {**about, "claims": claims, "size": size.with_seeds(about["num_seeds"]).in_words}
+    told = page.render(experiment, table, shown, pictures, remarks_file(experiment))
+    (folder / f"{experiment.name}.md").write_text(told, encoding="utf-8")
+    return record
+
+
+def remarks_file(experiment: Experiment) -> Path:
+    """Where a person writes what agrees, what does not, and why; `page.REMARKS_OF` describes its first line."""
+    module = importlib.import_module(registry.ENTRIES[experiment.name].module)
+    return Path(str(module.__file__)).parent / "remarks" / f"{experiment.name}.md"
+
+
+def show(record: Mapping[str, Any]) -> str:
+    """The rows as plain text, and the verdict."""
+    lines = [["row", "quantity", "ours", "error", "thesis"]]
+    for row in record["rows"]:
+        numbers = ("" if row[key] is None else f"{row[key]:.4g}" for key in ("ours", "error", "source"))
+        lines.append([row["label"], row["quantity"], *numbers])
+    widths = [max(len(line[column]) for line in lines) for column in range(5)]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+    return "\n".join([*(line.rstrip() for line in table), "", record["verdict"]])
+
+
+def machine() -> str:
+    """Cores and system."""
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
+
+
+def _check_replaced(file: Path, size: Size) -> None:
+    if size.mode == "full" or not file.is_file():
+        return
+    if json.loads(file.read_text(encoding="utf-8")).get("mode") == "full":
+        raise ResultError(
+            f"{file} holds a full result, which a {size.mode} run must not replace. Choose another --out."
+        )
+
+
+def _versions() -> dict[str, str]:
+    found = {"Python": platform.python_version()}
+    for package in ("ergonet", "jax", "numpy"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN: null in its place."""
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and value - value != 0 else value
+
+
+if __name__ == "__main__":
+    sys.exit("Use `ergonet reproduce`.")
