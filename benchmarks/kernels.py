@@ -107,6 +107,7 @@ def kernels() -> dict[str, Callable[[], Any]]:
         "NUTS, original criterion": lambda: NUTS(criterion="original"),
         "NUTS, dense metric": lambda: NUTS(metric="dense"),
         "NUTS, identity metric": lambda: NUTS(metric="identity"),
+        "NUTS, diagonal-gradient metric": lambda: NUTS(metric="diagonal-gradient"),
         "NUTS, target acceptance 0.95": lambda: NUTS(target_acceptance=0.95),
         "XHMC, delta 0.1": XHMC,
         "HMC, own length": HMC,
@@ -136,11 +137,12 @@ def run_once(arena: Arena, kernel: Any, settings: Mapping[str, int], seed: int) 
     least, _ = effective_draws(values)
     least = least if np.isfinite(least) else 0.0
     seconds = samples.seconds["warmup"] + samples.seconds["sampling"]
+    gradients = samples.gradients["sampling"]
     return {
         "effective": least,
-        "per_gradient": 1000 * least / samples.gradients["sampling"],
+        "per_gradient": 1000 * least / gradients if gradients else 0.0,
         "per_second": least / seconds,
-        "gradients": samples.gradients["sampling"] / values.shape[0] / values.shape[1],
+        "gradients": gradients / values.shape[0] / values.shape[1],
         "acceptance": float(samples.stats["acceptance_rate"].mean()),
         "divergences": float(samples.stats["diverging"].sum()),
         "deviation": float(values[:, :, 0].std()),
@@ -166,16 +168,18 @@ def tables(found: Mapping[str, Mapping[str, list[dict[str, float]]]], settings: 
     head = ["kernel", "effective draws", "per 1000 gradients", "per second", "gradients a draw"]
     head += ["acceptance", "diverged"]
     preface = (
-        f"4 chains x ({settings['num_warmup']} + {settings['num_draws']}), float32, {settings['rounds']} rounds with "
-        f"other seeds: medians, and the range of effective draws. Per gradient: of sampling. Per second: warm-up and "
-        f"sampling, without compilation.\n"
+        f"4 chains x ({settings['num_warmup']} + {settings['num_draws']}), float32, other seeds in every round "
+        f"({settings['rounds']} here): medians, and the range of effective draws. Per gradient: of sampling. Per second: "
+        f"warm-up and sampling, without compilation.\n"
     )
     parts = [preface]
     for name, arena in ARENAS.items():
         rows = []
         for title, runs in found[name].items():
             spread = {key: Spread.of([run[key] for run in runs]) for key in runs[0]}
-            row = [title, spread["effective"].text("{:.0f}"), *(f"{spread['per_gradient'].median:.2f}",)]
+            has_gradients = spread["gradients"].median > 0
+            row = [title, spread["effective"].text("{:.0f}")]
+            row += [f"{spread['per_gradient'].median:.2f}" if has_gradients else "no gradients"]
             row += [f"{spread['per_second'].median:.0f}", f"{spread['gradients'].median:.0f}"]
             row += [f"{spread['acceptance'].median:.2f}", f"{spread['divergences'].median:.0f}"]
             rows.append(row if arena.truth is None else [*row, f"{spread['deviation'].median:.2f}"])

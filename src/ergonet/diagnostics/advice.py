@@ -13,8 +13,7 @@ LARGEST_RHAT: Final = 1.01
 FEWEST_EFFECTIVE_DRAWS_PER_CHAIN: Final = 100
 SMALLEST_E_BFMI: Final = 0.3
 LARGEST_SATURATED_FRACTION: Final = 0.05
-LARGEST_ACCEPTANCE_GAP: Final = 0.1  # below the target
-LARGEST_ACCEPTANCE_EXCESS: Final = 0.15  # above it: the end of every warm-up errs to this side
+LARGEST_ACCEPTANCE_GAP: Final = 0.1
 
 _WEIGHTS_NEED_NOT_MIX = (
     " Judge this by predictions only: weights of a network are not identified (hidden units can swap places) "
@@ -195,7 +194,7 @@ def _saturation(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
 
 def _acceptance(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
     mean, target = _number(diagnostics, "mean_acceptance"), _number(diagnostics, "target_acceptance")
-    if not (mean < target - LARGEST_ACCEPTANCE_GAP or mean > target + LARGEST_ACCEPTANCE_EXCESS):
+    if not abs(mean - target) > LARGEST_ACCEPTANCE_GAP:
         return []
     if mean < target:
         consequence = (
