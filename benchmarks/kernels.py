@@ -169,8 +169,8 @@ def tables(found: Mapping[str, Mapping[str, list[dict[str, float]]]], settings: 
     head += ["acceptance", "diverged"]
     preface = (
         f"4 chains x ({settings['num_warmup']} + {settings['num_draws']}), float32, other seeds in every round "
-        f"({settings['rounds']} here): medians, and the range of effective draws. Per gradient: of sampling. Per second: "
-        f"warm-up and sampling, without compilation.\n"
+        f"({settings['rounds']} here): medians, and the range of effective draws. Per gradient: of sampling. Per "
+        f"second: warm-up and sampling, without compilation.\n"
     )
     parts = [preface]
     for name, arena in ARENAS.items():
