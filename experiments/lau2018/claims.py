@@ -1,10 +1,8 @@
 """Conclusions that several tables share, as rules; see `experiments/comparison.py`."""
 
 from collections.abc import Sequence
-from statistics import NormalDist
 
 from experiments.comparison import (
-    LEVEL,
     all_pairs,
     every,
     is_about_the_same,
@@ -16,6 +14,7 @@ from experiments.comparison import (
 from experiments.lau2018.digits import MEDIAN_ESS, MIN_ESS, PREDICTIVE, SINGLE, SINGLE_SD
 from experiments.record import Claim, Quantity, Table
 
+ONE_DRAW_SDS = 2
 SMALLEST_SD = 0.2  # %: one row in 500
 
 
@@ -51,20 +50,16 @@ def ess_agrees(table: Table, labels: Sequence[str], text: str) -> Claim:
 
 
 def one_draw(table: Table) -> Claim:
-    """That the thesis's errors are those of single draws: each within a normal interval of our mean and sd.
-
-    The interval is at 95 %, widened by the number of rows as everywhere (2.6 sds for 5 rows).
-    """
+    """That the thesis's errors are those of single draws: each within two of our sds of our mean."""
     scores = []
     for label in table.labels:
         theirs = table.source(label, SINGLE.name)
         if theirs is not None and table.of(label, SINGLE.name):
             sd = max(table.mean(label, SINGLE_SD.name), SMALLEST_SD)
             scores.append((theirs - table.mean(label, SINGLE.name)) / sd)
-    reach = NormalDist().inv_cdf(1 - LEVEL / (2 * len(scores)))
-    inside = sum(abs(score) <= reach for score in scores)
+    inside = sum(abs(score) <= ONE_DRAW_SDS for score in scores)
     because = (
-        f"{inside} of {len(scores)} of its figures lie within {reach:.1f} of our sds between draws of our mean: "
+        f"{inside} of {len(scores)} of its figures lie within {ONE_DRAW_SDS} of our sds between draws of our mean: "
         f"{', '.join(f'{score:+.1f}' for score in scores)} sds, in the order of the rows"
     )
     return Claim(

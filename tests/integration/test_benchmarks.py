@@ -16,6 +16,17 @@ from benchmarks.timing import Spread
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def run_quickly(module: str, out: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", module, "--quick", "--out", out],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
 @pytest.fixture(scope="module", params=sorted(problems.PROBLEMS))
 def problem(request: pytest.FixtureRequest) -> problems.Problem:
     return problems.PROBLEMS[request.param]()
@@ -23,14 +34,7 @@ def problem(request: pytest.FixtureRequest) -> problems.Problem:
 
 @pytest.mark.slow
 def test_a_quick_run_writes_its_page_with_a_row_for_every_sampler(tmp_path: Path) -> None:
-    answer = subprocess.run(
-        [sys.executable, "-m", "benchmarks.run", "--quick", "--out", tmp_path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    answer = run_quickly("benchmarks.run", tmp_path)
     assert answer.returncode == 0, answer.stderr
     text = (tmp_path / "speed.md").read_text(encoding="utf-8")
     record = json.loads((tmp_path / "speed.json").read_text(encoding="utf-8"))
@@ -118,14 +122,7 @@ def test_a_spread_is_a_median_with_its_range() -> None:
 
 @pytest.mark.slow
 def test_a_quick_run_of_the_kernels_writes_a_row_for_each(tmp_path: Path) -> None:
-    answer = subprocess.run(
-        [sys.executable, "-m", "benchmarks.kernels", "--quick", "--out", tmp_path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    answer = run_quickly("benchmarks.kernels", tmp_path)
     assert answer.returncode == 0, answer.stderr
     text = (tmp_path / "kernels.md").read_text(encoding="utf-8")
     assert "A quick run" in text
