@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ergonet.models.network_posterior import BayesianNetwork
     from ergonet.models.target import Target
     from ergonet.prediction.predictive import predict
+    from ergonet.samplers.dynamical import DynamicalA, DynamicalB
+    from ergonet.samplers.gibbs_hmc import GibbsHMC
     from ergonet.samplers.hmc import HMC
     from ergonet.samplers.mala import MALA
     from ergonet.samplers.nuts import NUTS
@@ -34,6 +36,9 @@ _HOMES = {
     "Target": "ergonet.models.target",
     "BayesianNetwork": "ergonet.models.network_posterior",
     "MLP": "ergonet.models.network",
+    "DynamicalA": "ergonet.samplers.dynamical",
+    "DynamicalB": "ergonet.samplers.dynamical",
+    "GibbsHMC": "ergonet.samplers.gibbs_hmc",
     "HMC": "ergonet.samplers.hmc",
     "MALA": "ergonet.samplers.mala",
     "NUTS": "ergonet.samplers.nuts",
@@ -61,6 +66,9 @@ __all__ = [
     "BayesianClassifier",
     "BayesianNetwork",
     "BayesianRegressor",
+    "DynamicalA",
+    "DynamicalB",
+    "GibbsHMC",
     "RandomWalk",
     "Samples",
     "Target",

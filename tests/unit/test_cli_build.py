@@ -13,6 +13,8 @@ from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.models import likelihood, prior, registry
 from ergonet.models.network import MLP
 from ergonet.samplers import registry as kernels
+from ergonet.samplers.dynamical import DynamicalA, DynamicalB
+from ergonet.samplers.gibbs_hmc import GibbsHMC
 from ergonet.samplers.hmc import HMC
 from ergonet.samplers.mala import MALA
 from ergonet.samplers.nuts import NUTS
@@ -80,6 +82,7 @@ def test_learned_noise_takes_the_settings_of_its_prior():
 def test_kernels_by_name():
     made = {name: kernels.kernel(name) for name in kernels.kernel_names()}
     kinds = {"nuts": NUTS, "xhmc": NUTS, "hmc": HMC, "windowed": WindowedHMC, "mala": MALA, "random-walk": RandomWalk}
+    kinds |= {"gibbs": GibbsHMC, "dynamical-a": DynamicalA, "dynamical-b": DynamicalB}
     assert {name: type(one) for name, one in made.items()} == kinds
     assert made["xhmc"] == XHMC(0.1)
     chosen = kernels.kernel("nuts", {"max_doublings": 6, "metric": "dense", "integrator": "leapfrog"})
@@ -96,6 +99,13 @@ STATIC = COMMON | {
     "integrator": "two-stage",
     "direction": "random",
 }
+SPLIT = {
+    "num_steps": 12,
+    "step_size": 0.125,
+    "hyperparameter_ratio": 0.5,
+    "hyperparameter_splits": 2,
+    "target_acceptance": 0.625,
+}
 TREE = COMMON | {"max_doublings": 6, "integrator": "yoshida", "selection": "slice"}
 WRITTEN = {
     "nuts": (TREE | {"criterion": "original"}, NUTS),
@@ -104,6 +114,14 @@ WRITTEN = {
     "windowed": ({key: STATIC[key] for key in STATIC if key != "direction"} | {"window": 3}, WindowedHMC),
     "mala": (COMMON, MALA),
     "random-walk": (COMMON, RandomWalk),
+    "gibbs": (
+        {"update": {"name": "hmc"} | STATIC, "step_sizes": "curvature"},
+        lambda update, step_sizes: GibbsHMC(
+            HMC(**{key: of for key, of in update.items() if key != "name"}), step_sizes=step_sizes
+        ),
+    ),
+    "dynamical-a": (SPLIT, DynamicalA),
+    "dynamical-b": (SPLIT, DynamicalB),
 }
 
 

@@ -91,8 +91,9 @@ def test_regressor_predicts_in_the_units_of_y(regressor, line):
 @pytest.mark.parametrize("name", kernel_names())
 def test_kernels_by_name_with_their_settings(name):
     assert assembly.kernel(name) == assembly.kernel({"name": name}) == kernel_by_name(name)
-    table = {"name": name, "metric": "identity", "target_acceptance": 0.5}
-    assert assembly.kernel(table) == kernel_by_name(name, {"metric": "identity", "target_acceptance": 0.5})
+    settings = {"step_sizes": "curvature"} if name == "gibbs" else {"target_acceptance": 0.5}
+    assert assembly.kernel({"name": name, **settings}) == kernel_by_name(name, settings)
+    assert assembly.kernel({"name": name, **settings}) != kernel_by_name(name)
 
 
 @pytest.mark.parametrize("bad", [3, {"num_steps": 3}, {"name": 3}, ["hmc"], NUTS])

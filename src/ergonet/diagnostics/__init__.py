@@ -4,12 +4,23 @@ from ergonet.diagnostics.advice import Finding, advise, failed, find
 from ergonet.diagnostics.chains import ess_bulk, ess_tail, ess_variogram, mcse_mean, rhat, stuck_chains
 from ergonet.diagnostics.energy import e_bfmi
 from ergonet.diagnostics.function_space import ConvergenceSummary, choose_reference_rows, summarise
-from ergonet.diagnostics.performance import mean_per_draw, saturated_share
+from ergonet.diagnostics.performance import (
+    bootstrap_interval,
+    geometric_mean,
+    inefficiency_factor,
+    mean_per_draw,
+    paired_ratio_interval,
+    resample_chains,
+    saturated_share,
+    variance_of_means,
+    variance_of_means_error,
+)
 
 __all__ = [
     "ConvergenceSummary",
     "Finding",
     "advise",
+    "bootstrap_interval",
     "choose_reference_rows",
     "e_bfmi",
     "ess_bulk",
@@ -17,10 +28,16 @@ __all__ = [
     "ess_variogram",
     "failed",
     "find",
+    "geometric_mean",
+    "inefficiency_factor",
     "mcse_mean",
     "mean_per_draw",
+    "paired_ratio_interval",
+    "resample_chains",
     "rhat",
     "saturated_share",
     "stuck_chains",
     "summarise",
+    "variance_of_means",
+    "variance_of_means_error",
 ]

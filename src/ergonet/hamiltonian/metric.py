@@ -1,13 +1,14 @@
 """Metrics: identity, diagonal and dense inverse mass matrices, and what each learns them from.
 
 Every metric is a factor L of its inverse mass matrix M^-1 = L L^T. Trajectories carry standardised
-momenta (`phase.py`), so a leapfrog step needs just two products, L^T gradient and L momentum, and the
-no-U-turn criteria and the kinetic energy need none.
+momenta (`phase.py`), so a leapfrog step needs only products with the factor, L^T gradient for each kick and
+L momentum for the drift, and the no-U-turn criteria and the kinetic energy need none.
 
 A warm-up takes the moments of what a metric says it observes of each state, and asks it for the metric that they make.
 """
 
 import abc
+import itertools
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from jax import lax
 from ergonet._types import Array, Float, Position, Scalar
 
 SHRINKAGE = 1e-3
+PANEL_ROWS, LARGEST_PANELS = 256, 8
 NO_VARIATION = 1e-4  # a gradient whose sd is a smaller share of its mean is constant but for rounding
 
 
@@ -57,6 +59,10 @@ class AbstractMetric(eqx.Module):
         """The metric of the same kind whose inverse mass matrix is `covariance`."""
 
     @abc.abstractmethod
+    def leading(self, count: int) -> "AbstractMetric":
+        """The metric of the first `count` coordinates, whose inverse mass matrix is the leading block of this one."""
+
+    @abc.abstractmethod
     def inverse_mass_matrix(self, position: Position) -> Array:
         """M^-1, as `[dim]` where it is diagonal, else `[dim, dim]`."""
 
@@ -83,6 +89,9 @@ class IdentityMetric(AbstractMetric):
         return self
 
     def with_covariance(self, covariance: Array) -> "IdentityMetric":
+        return self
+
+    def leading(self, count: int) -> "IdentityMetric":
         return self
 
     def inverse_mass_matrix(self, position: Position) -> Array:
@@ -124,6 +133,9 @@ class DiagonalMetric(AbstractDiagonalMetric):
     def with_covariance(self, covariance: Array) -> "DiagonalMetric":
         return DiagonalMetric(scale=jnp.sqrt(covariance))
 
+    def leading(self, count: int) -> "DiagonalMetric":
+        return DiagonalMetric(scale=self.scale[:count])
+
 
 class GradientDiagonalMetric(AbstractDiagonalMetric):
     """A diagonal M^-1 learned from positions and gradients: M^-1_ii = sqrt(Var q_i / Var g_i).
@@ -155,20 +167,51 @@ class GradientDiagonalMetric(AbstractDiagonalMetric):
     def with_covariance(self, covariance: Array) -> "GradientDiagonalMetric":
         return GradientDiagonalMetric(scale=jnp.sqrt(covariance))
 
+    def leading(self, count: int) -> "GradientDiagonalMetric":
+        return GradientDiagonalMetric(scale=self.scale[:count])
+
 
 class DenseMetric(AbstractMetric):
-    """M^-1 = L L^T with a lower triangular factor L."""
+    """M^-1 = L L^T with a lower triangular factor L, of which the upper half is not kept.
 
-    factor: Float[Array, "dim dim"]
+    A product with L waits for memory, so L is held as panels: some whole rows each, as far as their last diagonal
+    element. Eight of them hold little more than half of the square.
+    """
+
+    panels: tuple[Float[Array, "rows columns"], ...]
+
+    def __init__(self, factor: Float[Array, "dim dim"]):
+        """The metric with this L, lower triangular with a positive diagonal."""
+        edges = _panel_edges(factor.shape[0])
+        self.panels = tuple(factor[low:high, :high] for low, high in itertools.pairwise(edges))
+
+    @property
+    def factor(self) -> Float[Array, "dim dim"]:
+        """L as a square."""
+        dim = self.panels[-1].shape[1]
+        return jnp.concatenate([jnp.pad(panel, ((0, 0), (0, dim - panel.shape[1]))) for panel in self.panels])
 
     def to_position(self, momentum: Position) -> Position:
-        return self.factor @ momentum
+        return jnp.concatenate([panel @ momentum[: panel.shape[1]] for panel in self.panels])
 
     def to_momentum(self, gradient: Position) -> Position:
-        return gradient @ self.factor
+        total = jnp.zeros_like(gradient)
+        for panel in self.panels:
+            rows, high = panel.shape
+            total = total + jnp.pad(gradient[high - rows : high] @ panel, (0, gradient.size - high))
+        return total
 
     def textbook_momentum(self, momentum: Position) -> Position:
-        return lax.linalg.triangular_solve(self.factor, momentum, left_side=True, lower=True, transpose_a=True)
+        parts = []
+        for panel in reversed(self.panels):  # back substitution in L^T p = w
+            rows, high = panel.shape
+            block, left = panel[:, high - rows :], panel[:, : high - rows]
+            part = lax.linalg.triangular_solve(
+                block, momentum[high - rows :], left_side=True, lower=True, transpose_a=True
+            )
+            momentum = momentum[: high - rows] - part @ left
+            parts.append(part)
+        return jnp.concatenate(parts[::-1])
 
     def observed(self, position: Position, gradient: Position) -> Float[Array, "observed"]:
         return position
@@ -182,8 +225,18 @@ class DenseMetric(AbstractMetric):
     def with_covariance(self, covariance: Array) -> "DenseMetric":
         return DenseMetric(factor=jnp.linalg.cholesky(covariance))
 
+    def leading(self, count: int) -> "DenseMetric":
+        return DenseMetric(factor=self.factor[:count, :count])
+
     def inverse_mass_matrix(self, position: Position) -> Array:
-        return self.factor @ self.factor.T
+        factor = self.factor
+        return factor @ factor.T
+
+
+def _panel_edges(dim: int) -> list[int]:
+    """Where the panels of a triangular matrix begin, and its end: one panel for each 256 rows begun, at most 8."""
+    count = min(LARGEST_PANELS, -(-dim // PANEL_ROWS))
+    return [dim * index // count for index in range(count + 1)]
 
 
 def shrunk_covariance(count: Scalar, squares: Array) -> Array:

@@ -17,6 +17,7 @@ from jax.typing import DTypeLike
 from ergonet._errors import DataError, SettingError
 from ergonet._types import Array, Float, PRNGKey, Scalar
 from ergonet.models.network import Leaf, Weights
+from ergonet.models.precision import GammaPrecision
 
 Outputs = Float[Array, "outputs rows"]
 Targets = Float[Array, "targets rows"]
@@ -49,6 +50,14 @@ class AbstractLikelihood(eqx.Module):
     @abc.abstractmethod
     def sample_prior(self, key: PRNGKey, dtype: DTypeLike) -> dict[str, Array]:
         """A draw of its own coordinates."""
+
+    @abc.abstractmethod
+    def moderate(self, dtype: DTypeLike) -> dict[str, Array]:
+        """Its own coordinates where a chain may well start."""
+
+    @abc.abstractmethod
+    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets) -> dict[str, Array]:
+        """Its own coordinates, drawn from their distribution given the network's outputs."""
 
     @abc.abstractmethod
     def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
@@ -108,6 +117,12 @@ class _NoParameters(AbstractLikelihood):
         return jnp.zeros(())
 
     def sample_prior(self, key: PRNGKey, dtype: DTypeLike) -> dict[str, Array]:
+        return {}
+
+    def moderate(self, dtype: DTypeLike) -> dict[str, Array]:
+        return {}
+
+    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets) -> dict[str, Array]:
         return {}
 
 
@@ -205,38 +220,6 @@ def _real_targets(y: Any, expected: int, owner: str) -> Targets:
     return jax.device_put(targets.T)
 
 
-class GammaPrecision(eqx.Module):
-    """Prior of a noise precision: tau ~ Gamma with mean width^-2 and shape alpha / 2.
-
-    Its coordinate is the log precision, whose density has the Jacobian tau. Source: Choo 2000, section 3.2
-    (omega = width^-2); the smaller alpha, the vaguer.
-
-    Attributes:
-        width: the noise standard deviation at the mean precision, above 0, in the units of the target.
-        alpha: above 0.
-    """
-
-    width: float = eqx.field(static=True, default=0.3)
-    alpha: float = eqx.field(static=True, default=1.0)
-
-    def __check_init__(self):
-        for name in ("width", "alpha"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise SettingError(f"`GammaPrecision({name}=...)` must be a finite number above 0, got {value!r}.")
-
-    def log_prob(self, log_precision: Scalar) -> Scalar:
-        """Log density of the log precision, finite wherever it is; a precision itself would underflow."""
-        shape, rate = self.alpha / 2, self.alpha / 2 * self.width**2
-        constant = shape * math.log(rate) - math.lgamma(shape)
-        return shape * log_precision - rate * jnp.exp(log_precision) + constant
-
-    def sample(self, key: PRNGKey, dtype: DTypeLike) -> Scalar:
-        """A log precision."""
-        rate = self.alpha / 2 * self.width**2
-        return jax.random.loggamma(key, self.alpha / 2, (), dtype) - math.log(rate)
-
-
 LOG_PRECISION = "likelihood.log_precision"
 
 
@@ -277,6 +260,18 @@ class Gaussian(AbstractLikelihood):
 
     def sample_prior(self, key: PRNGKey, dtype: DTypeLike) -> dict[str, Array]:
         return {LOG_PRECISION: self.noise.sample(key, dtype)} if isinstance(self.noise, GammaPrecision) else {}
+
+    def moderate(self, dtype: DTypeLike) -> dict[str, Array]:
+        """The noise at its prior mean precision."""
+        if isinstance(self.noise, GammaPrecision):
+            return {LOG_PRECISION: jnp.full((), self.noise.log_mean, dtype)}
+        return {}
+
+    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets) -> dict[str, Array]:
+        if isinstance(self.noise, GammaPrecision):
+            squares = jnp.sum((targets - outputs) ** 2)
+            return {LOG_PRECISION: self.noise.conditional(key, targets.size, squares)}
+        return {}
 
     def scale(self, parameters: Weights) -> Array:
         """The noise standard deviation."""

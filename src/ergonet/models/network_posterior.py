@@ -1,7 +1,8 @@
 """A Bayesian neural network, and its posterior as a target.
 
-Position = all network leaves in order, then the likelihood's own coordinates. Log posterior = log prior of the
-weights + log prior of the likelihood's coordinates + sum over rows of the log likelihood.
+Position = the weights' coordinates of all network leaves in order, then the prior's hyperparameters, then the
+likelihood's own coordinates. Log posterior = log prior of the first two + log prior of the likelihood's coordinates +
+sum over rows of the log likelihood.
 """
 
 from collections.abc import Mapping
@@ -16,10 +17,12 @@ from jax.typing import DTypeLike
 from ergonet._errors import DataError, SettingError
 from ergonet._types import AnyArray, Array, Float, Position, PRNGKey, Scalar
 from ergonet.diagnostics.function_space import choose_reference_rows
+from ergonet.models.curvature import hyperparameter_curvature, lacks_curvature, weight_curvature
 from ergonet.models.likelihood import AbstractLikelihood
 from ergonet.models.network import AbstractNetwork, Leaf, Weights, as_network
 from ergonet.models.prior import AbstractPrior, PriorAssignment, assign
-from ergonet.models.target import Target
+from ergonet.models.prior.assignment import jitter
+from ergonet.models.target import HierarchicalTarget
 
 NUM_REFERENCE_ROWS = 20
 
@@ -62,15 +65,19 @@ class BayesianNetwork(eqx.Module):
 
     def leaves(self) -> dict[str, Leaf]:
         """Every named array of a position, in order."""
-        return self.network.leaves() | self.likelihood.leaves()
+        return self.network.leaves() | self.prior.own() | self.likelihood.leaves()
 
     def split(self, position: Position) -> tuple[Weights, Weights]:
-        """Weights of the network, and the likelihood's own coordinates."""
+        """Weights of the network (not their coordinates), and the likelihood's own coordinates."""
         own, start = {}, self.prior.dim
         for path, leaf in self.likelihood.leaves().items():
             own[path] = position[start : start + leaf.size].reshape(leaf.shape)
             start += leaf.size
         return self.prior.split(position), own
+
+    def hyperparameters(self, position: Position) -> Weights:
+        """The prior's hyperparameters by name."""
+        return self.prior.hyperparameters(position)
 
     def outputs(self, position: Position, inputs: Array) -> Float[Array, "outputs rows"]:
         """Network outputs for prepared inputs."""
@@ -82,6 +89,16 @@ class BayesianNetwork(eqx.Module):
         own = self.likelihood.sample_prior(key_own, dtype)
         parts = [self.prior.sample(key_weights, dtype), *(value.reshape(-1) for value in own.values())]
         return jnp.concatenate(parts)
+
+    def sample_start(self, key: PRNGKey, dtype: DTypeLike = jnp.float32) -> Position:
+        """A place to start a chain from: from the prior, but with hyperparameters near moderate values.
+
+        A vague prior of a precision reaches over many orders of magnitude, most of which no chain leaves soon.
+        """
+        key_weights, key_own = jax.random.split(key)
+        own = jitter(key_own, self.likelihood.moderate(dtype))
+        weights = self.prior.sample(key_weights, dtype, is_start=True)
+        return jnp.concatenate([weights, *(value.reshape(-1) for value in own.values())])
 
     def log_prior(self, position: Position) -> Scalar:
         """Log prior density of a position."""
@@ -135,7 +152,7 @@ def _rows(name: str, value: Any) -> np.ndarray:
     return array
 
 
-class NetworkPosterior(Target):
+class NetworkPosterior(HierarchicalTarget):
     """The posterior of a `BayesianNetwork` given data; build it with `BayesianNetwork.condition`."""
 
     model: BayesianNetwork
@@ -164,13 +181,41 @@ class NetworkPosterior(Target):
 
     def unravel(self, position: Position) -> dict[str, Array]:
         weights, own = self.model.split(position)
-        return dict(weights) | dict(own)
+        return dict(weights) | dict(self.model.hyperparameters(position)) | dict(own)
 
     def initial_position(self, key: PRNGKey) -> Position:
-        return self.model.sample_prior(key, self.targets.dtype)
+        return self.model.sample_start(key, self.targets.dtype)
 
     def offers(self, capability: str) -> bool:
+        if capability in ("gibbs", "centered curvature", "non-centered curvature"):
+            return not self.lacks(capability)
         return capability in ("monitor", "log_likelihood", "minibatch_potential")
+
+    @property
+    def num_weights(self) -> int:
+        return self.model.prior.num_weights
+
+    def lacks(self, capability: str) -> str:
+        if self.dim == self.num_weights:
+            return "the model has no hyperparameters: give weights a prior such as `NormalGamma`, or learn the noise"
+        if capability == "gibbs":
+            return self.model.prior.lacks_conjugacy
+        return lacks_curvature(self.model, centered=capability == "centered curvature")
+
+    def gibbs(self, key: PRNGKey, position: Position) -> Float[Array, "hyperparameters"]:
+        key_prior, key_own = jax.random.split(key)
+        drawn, (weights, own) = self.model.prior.gibbs(key_prior, position), self.model.split(position)
+        if own:
+            outputs = self.model.network.apply(weights, self.inputs)
+            found = self.model.likelihood.gibbs(key_own, outputs, self.targets)
+            drawn = jnp.concatenate([drawn, *(found[path].reshape(-1) for path in own)])
+        return drawn
+
+    def weight_curvature(self, hyperparameters: Float[Array, "hyperparameters"]) -> Float[Array, "weights"]:
+        return weight_curvature(self, hyperparameters)
+
+    def hyperparameter_curvature(self, weights: Float[Array, "weights"]) -> Float[Array, "hyperparameters"]:
+        return hyperparameter_curvature(self, weights)
 
     def monitor(self, position: Position) -> Float[Array, "quantity"]:
         weights, own = self.model.split(position)
@@ -184,15 +229,16 @@ class NetworkPosterior(Target):
         return self._potential(position, inputs, targets, self.targets.shape[1] / targets.shape[1])
 
     def explain(self, position: Position) -> str:
-        weights, own = self.model.split(position)
-        for path, leaf in (dict(weights) | dict(own)).items():
+        own = self.model.split(position)[1]
+        for path, leaf in self.unravel(position).items():
             if not bool(jnp.all(jnp.isfinite(leaf))):
                 return f"the leaf {path} holds values that are not finite"
-        for path, leaf, prior in zip(
-            self.model.prior.paths, self.model.prior.leaves, self.model.prior.priors, strict=True
-        ):
-            if not bool(jnp.isfinite(prior.log_prob(weights[path], leaf))):
-                return f"the prior {prior!r} of the leaf {path} is {prior.log_prob(weights[path], leaf)} there"
+        named = self.model.hyperparameters(position)
+        for block in self.model.prior.blocks():
+            coordinates, hyperparameters = block.coordinates(position), block.hyperparameters(named)
+            density = block.prior.log_density(coordinates, hyperparameters, block.leaf)
+            if not bool(jnp.isfinite(density)):
+                return f"the prior {block.prior!r} of the leaf {', '.join(block.paths)} is {density} there"
         if not bool(jnp.isfinite(self.model.likelihood.log_prior(own))):
             return f"the prior of the parameters of {self.model.likelihood!r} is not finite there"
         rows = self.log_likelihood(position)

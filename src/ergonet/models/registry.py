@@ -17,13 +17,27 @@ from ergonet.models.likelihood import (
     HeteroscedasticGaussian,
 )
 from ergonet.models.likelihood import GammaPrecision as _GammaPrecision
-from ergonet.models.prior import AbstractPrior, FanInNormal, Laplace, Normal, StudentT
+from ergonet.models.prior import (
+    AbstractPrior,
+    FanInNormal,
+    Horseshoe,
+    Laplace,
+    Normal,
+    NormalGamma,
+    RegularizedHorseshoe,
+    StudentT,
+    Uniform,
+)
 
 _PRIORS: dict[str, Callable[..., AbstractPrior]] = {
     "normal": Normal,
     "fan-in-normal": FanInNormal,
     "laplace": Laplace,
     "student-t": StudentT,
+    "uniform": Uniform,
+    "normal-gamma": NormalGamma,
+    "horseshoe": Horseshoe,
+    "regularized-horseshoe": RegularizedHorseshoe,
 }
 
 

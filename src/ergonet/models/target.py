@@ -92,6 +92,36 @@ class Target(eqx.Module):
         return LogDensityTerms(log_prior_fn, log_likelihood_fn, data, example)
 
 
+class HierarchicalTarget(Target):
+    """A target whose position is a block of weights followed by a block of hyperparameters.
+
+    Its capabilities, beside those of every target: `gibbs` (the hyperparameters can be drawn given the weights),
+    `centered curvature` and `non-centered curvature` (step sizes of one block from the other). `lacks` says why one is
+    not offered.
+    """
+
+    @property
+    @abc.abstractmethod
+    def num_weights(self) -> int:
+        """Coordinates of the first block; at least 1."""
+
+    @abc.abstractmethod
+    def lacks(self, capability: str) -> str:
+        """Why the capability is not offered, in words; empty where it is."""
+
+    @abc.abstractmethod
+    def gibbs(self, key: PRNGKey, position: Position) -> Float[Array, "hyperparameters"]:
+        """Hyperparameters drawn from their distribution given the weights (one pass through the network)."""
+
+    @abc.abstractmethod
+    def weight_curvature(self, hyperparameters: Float[Array, "hyperparameters"]) -> Float[Array, "weights"]:
+        """About the second derivative of the potential by each weight, from the hyperparameters alone; above 0."""
+
+    @abc.abstractmethod
+    def hyperparameter_curvature(self, weights: Float[Array, "weights"]) -> Float[Array, "hyperparameters"]:
+        """About the second derivative of the potential by each hyperparameter, from the weights alone; above 0."""
+
+
 class Layout(eqx.Module):
     """How a flat position is cut into a pytree of arrays."""
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from ergonet._errors import SettingError, suggest
 from ergonet.samplers.base import AbstractKernel
+from ergonet.samplers.dynamical import DynamicalA, DynamicalB
+from ergonet.samplers.gibbs_hmc import GibbsHMC
 from ergonet.samplers.hmc import HMC
 from ergonet.samplers.mala import MALA
 from ergonet.samplers.nuts import NUTS
@@ -20,6 +22,9 @@ _KERNELS: dict[str, Callable[..., AbstractKernel]] = {
     "windowed": WindowedHMC,
     "mala": MALA,
     "random-walk": RandomWalk,
+    "gibbs": GibbsHMC,
+    "dynamical-a": DynamicalA,
+    "dynamical-b": DynamicalB,
 }
 
 
@@ -54,6 +59,8 @@ def kernel(name: str, settings: Mapping[str, Any] | None = None) -> AbstractKern
     for key, value in given.items():
         if key not in known:
             raise SettingError(f"`kernel` {name!r} has no setting {key!r}. {suggest(str(key), known)}")
-        if isinstance(known[key], str) and not isinstance(value, str):  # code may give an object, text a name
+        if isinstance(known[key], str) and isinstance(value, Mapping) and "name" in value:  # a part with its settings
+            given[key] = kernel(str(value["name"]), {one: of for one, of in value.items() if one != "name"})
+        elif isinstance(known[key], str) and not isinstance(value, str):  # code may give an object, text a name
             raise SettingError(f"`kernel` {name!r}: `{key}` must be a name in quotes, got {value!r}.")
     return _KERNELS[name](**given)

@@ -1,5 +1,6 @@
 """Which prior falls on which leaf."""
 
+import itertools
 import math
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -12,64 +13,174 @@ from jax.typing import DTypeLike
 from ergonet._errors import SettingError, suggest
 from ergonet._types import Array, PRNGKey, Scalar
 from ergonet.models.network import Leaf
-from ergonet.models.prior.simple import AbstractPrior, Normal
+from ergonet.models.prior.base import AbstractPrior
+
+
+class Block(eqx.Module):
+    """Neighbouring leaves with one prior, as one array.
+
+    Attributes:
+        name: of the leaf, or of what the leaves have in common.
+        prior: of the weights.
+        leaf: that array.
+        start: where its coordinates begin in a position.
+        paths: the leaves' own names.
+        leaves: the leaves themselves, in the same order.
+    """
+
+    name: str = eqx.field(static=True)
+    prior: AbstractPrior
+    leaf: Leaf = eqx.field(static=True)
+    start: int = eqx.field(static=True)
+    paths: tuple[str, ...] = eqx.field(static=True)
+    leaves: tuple[Leaf, ...] = eqx.field(static=True)
+
+    def coordinates(self, position: Array) -> Array:
+        """Those of the weights, in the shape of the block."""
+        return position[self.start : self.start + self.leaf.size].reshape(self.leaf.shape)
+
+    def own(self) -> dict[str, Leaf]:
+        """Its hyperparameters by their names in a position."""
+        return {f"prior.{self.name}.{name}": leaf for name, leaf in self.prior.hyperparameters(self.leaf).items()}
+
+    def hyperparameters(self, named: Mapping[str, Array]) -> dict[str, Array]:
+        """Its own among all, by the prior's names."""
+        return {name: named[f"prior.{self.name}.{name}"] for name in self.prior.hyperparameters(self.leaf)}
+
+    def cut(self, weights: Array) -> dict[str, Array]:
+        """The block's array as its leaves."""
+        if len(self.leaves) == 1:
+            return {self.paths[0]: weights}
+        ends = list(itertools.accumulate(leaf.size for leaf in self.leaves))
+        parts = jnp.split(weights.reshape(-1), ends[:-1])
+        return {path: part.reshape(leaf.shape) for path, part, leaf in zip(self.paths, parts, self.leaves, strict=True)}
 
 
 class PriorAssignment(eqx.Module):
-    """A prior for every leaf, in the order of the flat position."""
+    """A prior for every leaf, in the order of the flat position: all weights first, then all hyperparameters."""
 
     paths: tuple[str, ...] = eqx.field(static=True)
     leaves: tuple[Leaf, ...] = eqx.field(static=True)
     priors: tuple[AbstractPrior, ...]
 
+    def __check_init__(self):
+        for block in self.blocks():
+            block.own()  # refuses groups that a leaf does not have
+
     @property
-    def dim(self) -> int:
-        """Number of coordinates."""
+    def num_weights(self) -> int:
+        """Coordinates of the weights."""
         return sum(leaf.size for leaf in self.leaves)
 
-    def split(self, position: Array) -> dict[str, Array]:
-        """A flat position as named arrays."""
-        named, start = {}, 0
-        for path, leaf in zip(self.paths, self.leaves, strict=True):
-            named[path] = position[start : start + leaf.size].reshape(leaf.shape)
+    @property
+    def dim(self) -> int:
+        """Number of coordinates, hyperparameters included."""
+        return self.num_weights + sum(leaf.size for leaf in self.own().values())
+
+    def own(self) -> dict[str, Leaf]:
+        """Every hyperparameter by name, in order."""
+        return {name: leaf for block in self.blocks() for name, leaf in block.own().items()}
+
+    def blocks(self) -> list[Block]:
+        """Leaves merged with their neighbours where one prior takes them together."""
+        runs: list[tuple[str, AbstractPrior, list[int]]] = []
+        for index, (path, prior) in enumerate(zip(self.paths, self.priors, strict=True)):
+            name = prior.shares(path)
+            if runs and runs[-1][0] == name and type(runs[-1][1]) is type(prior) and runs[-1][1] == prior:
+                runs[-1][2].append(index)
+            else:
+                runs.append((name, prior, [index]))
+        found, start = [], 0
+        for name, prior, rows in runs:
+            paths, leaves = tuple(self.paths[row] for row in rows), tuple(self.leaves[row] for row in rows)
+            size = sum(leaf.size for leaf in leaves)
+            leaf = leaves[0] if len(leaves) == 1 else Leaf(shape=(size,), fan_in=1)
+            found.append(Block(name=name, prior=prior, leaf=leaf, start=start, paths=paths, leaves=leaves))
+            start += size
+        return found
+
+    def hyperparameters(self, position: Array) -> dict[str, Array]:
+        """All of a position by name."""
+        named, start = {}, self.num_weights
+        for name, leaf in self.own().items():
+            named[name] = position[start : start + leaf.size].reshape(leaf.shape)
             start += leaf.size
         return named
 
+    def split(self, position: Array) -> dict[str, Array]:
+        """The network's weights of a flat position as named arrays."""
+        named = self.hyperparameters(position)
+        weights: dict[str, Array] = {}
+        for block in self.blocks():
+            own = block.hyperparameters(named)
+            weights |= block.cut(block.prior.weights(block.coordinates(position), own, block.leaf))
+        return weights
+
     def log_prob(self, position: Array) -> Scalar:
-        """Log prior density of all weights of a flat position; neighbours with the same prior are one product."""
-        total, start = jnp.zeros((), position.dtype), 0
-        for prior, leaf in self._runs():
-            total = total + prior.log_prob(position[start : start + leaf.size].reshape(leaf.shape), leaf)
-            start += leaf.size
+        """Log prior density of all coordinates of a flat position."""
+        named, total = self.hyperparameters(position), jnp.zeros((), position.dtype)
+        for block in self.blocks():
+            own = block.hyperparameters(named)
+            total = total + block.prior.log_density(block.coordinates(position), own, block.leaf)
         return total
 
-    def _runs(self) -> list[tuple[AbstractPrior, Leaf]]:
-        """Leaves merged with their neighbours where a prior does not look at the leaf."""
-        runs: list[tuple[AbstractPrior, Leaf]] = []
-        for prior, leaf in zip(self.priors, self.leaves, strict=True):
-            if runs and isinstance(prior, Normal) and runs[-1][0] == prior:
-                merged = Leaf(shape=(runs[-1][1].size + leaf.size,), fan_in=1)
-                runs[-1] = (prior, merged)
+    def sample(self, key: PRNGKey, dtype: DTypeLike, *, is_start: bool = False) -> Array:
+        """A flat position drawn from the prior, or with moderate hyperparameters where a chain is to start."""
+        keys = dict(zip(self.paths, jax.random.split(key, len(self.leaves)), strict=True))
+        weights, hyperparameters = [], [jnp.zeros((0,), dtype)]
+        for block in self.blocks():
+            prior, one = block.prior, keys[block.paths[0]]
+            if not block.own():  # leaf by leaf, so that it does not matter which of them are merged
+                parts = zip(block.paths, block.leaves, strict=True)
+                weights += [prior.draw(keys[path], {}, leaf, dtype).reshape(-1) for path, leaf in parts]
+                continue
+            key_own, key_weights = jax.random.split(one)
+            if is_start:
+                own = jitter(key_own, prior.moderate(block.leaf, dtype))
             else:
-                runs.append((prior, leaf))
-        return runs
+                own = prior.draw_own(key_own, block.leaf, dtype)
+            weights.append(prior.draw(key_weights, own, block.leaf, dtype).reshape(-1))
+            hyperparameters += [own[name].reshape(-1) for name in prior.hyperparameters(block.leaf)]
+        return jnp.concatenate([*weights, *hyperparameters])
 
-    def sample(self, key: PRNGKey, dtype: DTypeLike) -> Array:
-        """A flat position drawn from the prior."""
-        keys = jax.random.split(key, len(self.leaves))
-        parts = [
-            prior.sample(k, leaf, dtype).reshape(-1)
-            for prior, leaf, k in zip(self.priors, self.leaves, keys, strict=True)
-        ]
-        return jnp.concatenate(parts)
+    @property
+    def lacks_conjugacy(self) -> str:
+        """Why no Gibbs step can draw the hyperparameters, in words; empty where one can."""
+        return next((reason for block in self.blocks() if (reason := block.prior.lacks_conjugacy)), "")
+
+    def gibbs(self, key: PRNGKey, position: Array) -> Array:
+        """Hyperparameters `[hyperparameters]`, drawn given the weights of a flat position."""
+        named = self.hyperparameters(position)
+        blocks = self.blocks()
+        drawn = [jnp.zeros((0,), position.dtype)]
+        for one, block in zip(jax.random.split(key, len(blocks)), blocks, strict=True):
+            own = block.hyperparameters(named)
+            weights = block.prior.weights(block.coordinates(position), own, block.leaf)
+            found = block.prior.gibbs(one, weights, own, block.leaf)
+            drawn += [found[name].reshape(-1) for name in own]
+        return jnp.concatenate(drawn)
 
     def describe(self) -> str:
-        """One line per leaf: path, shape, coordinates, prior."""
+        """One line per leaf: path, shape, coordinates, prior; then one per hyperparameter, and how many there are."""
         rows = [
             f"{path:24s} {list(leaf.shape)!s:14s} {math.prod(leaf.shape):8d}  {prior!r}"
             for path, leaf, prior in zip(self.paths, self.leaves, self.priors, strict=True)
         ]
+        own = self.own()
+        rows += [f"{name:39s} {math.prod(leaf.shape):8d}  hyperparameter" for name, leaf in own.items()]
+        if own:
+            added = self.dim - self.num_weights
+            rows.append(f"{self.num_weights} weights and {added} hyperparameters: {self.dim} coordinates")
         return "\n".join(rows)
+
+
+def jitter(key: PRNGKey, own: Mapping[str, Array]) -> dict[str, Array]:
+    """The same with every hyperparameter moved by Uniform(-1, 1), so that no two chains start alike."""
+    keys = jax.random.split(key, max(1, len(own)))
+    return {
+        name: value + jax.random.uniform(one, value.shape, value.dtype, -1, 1)
+        for one, (name, value) in zip(keys, own.items(), strict=False)
+    }
 
 
 def assign(prior: AbstractPrior | Mapping[str, AbstractPrior], leaves: Mapping[str, Leaf]) -> PriorAssignment:

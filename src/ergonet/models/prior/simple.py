@@ -1,6 +1,5 @@
 """Priors that are one fixed distribution for each weight."""
 
-import abc
 import math
 from typing import Any
 
@@ -12,24 +11,8 @@ from jax.typing import DTypeLike
 from ergonet._errors import SettingError
 from ergonet._types import Array, PRNGKey, Scalar
 from ergonet.models.network import Leaf
-
-
-class AbstractPrior(eqx.Module):
-    """The distribution of all weights of a leaf."""
-
-    @abc.abstractmethod
-    def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
-        """Summed log density of a leaf's weights, normalised."""
-
-    @abc.abstractmethod
-    def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
-        """A draw of a leaf's weights."""
-
-
-def _positive(owner: str, name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise SettingError(f"`{owner}({name}=...)` must be a finite number above 0, got {value!r}.")
-    return float(value)
+from ergonet.models.precision import require_positive
+from ergonet.models.prior.base import AbstractFixedPrior, AbstractPrior, Hyperparameters
 
 
 def _normal_log_prob(weights: Array, mean: float, scale: float) -> Scalar:
@@ -40,7 +23,7 @@ def _normal_log_prob(weights: Array, mean: float, scale: float) -> Scalar:
     return -0.5 / scale**2 * jnp.dot(deviation, deviation) - constant
 
 
-class Normal(AbstractPrior):
+class Normal(AbstractFixedPrior):
     """w ~ N(mean, scale^2)."""
 
     scale: float = eqx.field(static=True)
@@ -53,10 +36,13 @@ class Normal(AbstractPrior):
         scale: standard deviation, above 0.
         mean: any finite number.
         """
-        self.scale = _positive("Normal", "scale", scale)
+        self.scale = require_positive("Normal", "scale", scale)
         if isinstance(mean, bool) or not isinstance(mean, int | float) or not math.isfinite(mean):
             raise SettingError(f"`Normal(mean=...)` must be a finite number, got {mean!r}.")
         self.mean = float(mean)
+
+    def shares(self, path: str) -> str:
+        return ""  # neighbours are one inner product
 
     def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
         return _normal_log_prob(weights, self.mean, self.scale)
@@ -65,7 +51,7 @@ class Normal(AbstractPrior):
         return self.mean + self.scale * jax.random.normal(key, leaf.shape, dtype)
 
 
-class FanInNormal(AbstractPrior):
+class FanInNormal(AbstractFixedPrior):
     """w ~ N(0, scale^2 / fan_in), which keeps the variance of a layer's outputs whatever its width."""
 
     scale: float = eqx.field(static=True)
@@ -76,7 +62,7 @@ class FanInNormal(AbstractPrior):
         Args:
         scale: standard deviation of the sum over a unit's inputs, above 0.
         """
-        self.scale = _positive("FanInNormal", "scale", scale)
+        self.scale = require_positive("FanInNormal", "scale", scale)
 
     def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
         return _normal_log_prob(weights, 0.0, self.scale / math.sqrt(leaf.fan_in))
@@ -85,7 +71,7 @@ class FanInNormal(AbstractPrior):
         return self.scale / math.sqrt(leaf.fan_in) * jax.random.normal(key, leaf.shape, dtype)
 
 
-class Laplace(AbstractPrior):
+class Laplace(AbstractFixedPrior):
     """w ~ Laplace(0, scale): density exp(-|w| / scale) / (2 scale)."""
 
     scale: float = eqx.field(static=True)
@@ -96,7 +82,7 @@ class Laplace(AbstractPrior):
         Args:
         scale: mean absolute deviation, above 0.
         """
-        self.scale = _positive("Laplace", "scale", scale)
+        self.scale = require_positive("Laplace", "scale", scale)
 
     def _distribution(self) -> Any:
         from numpyro.distributions import Laplace as Distribution
@@ -110,7 +96,7 @@ class Laplace(AbstractPrior):
         return self._distribution().sample(key, leaf.shape).astype(dtype)
 
 
-class StudentT(AbstractPrior):
+class StudentT(AbstractFixedPrior):
     """w = scale * t with t ~ Student-t of `degrees` degrees of freedom."""
 
     degrees: float = eqx.field(static=True)
@@ -123,8 +109,8 @@ class StudentT(AbstractPrior):
         degrees: degrees of freedom, above 0.
         scale: above 0.
         """
-        self.degrees = _positive("StudentT", "degrees", degrees)
-        self.scale = _positive("StudentT", "scale", scale)
+        self.degrees = require_positive("StudentT", "degrees", degrees)
+        self.scale = require_positive("StudentT", "scale", scale)
 
     def _distribution(self) -> Any:
         from numpyro.distributions import StudentT as Distribution
@@ -136,3 +122,61 @@ class StudentT(AbstractPrior):
 
     def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
         return self._distribution().sample(key, leaf.shape).astype(dtype)
+
+
+class Uniform(AbstractPrior):
+    """w uniform in a box, low < w < high.
+
+    The coordinate is unbounded: w = low + (high - low) / (1 + e^-coordinate).
+    """
+
+    low: float = eqx.field(static=True)
+    high: float = eqx.field(static=True)
+
+    def __init__(self, low: float = -1.0, high: float = 1.0):
+        """Check and keep the settings.
+
+        Args:
+        low: a finite number.
+        high: a finite number above `low`.
+        """
+        for name, value in (("low", low), ("high", high)):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise SettingError(f"`Uniform({name}=...)` must be a finite number, got {value!r}.")
+        if not low < high:
+            raise SettingError(f"`Uniform(high=...)` must be above low = {low}, got {high}.")
+        self.low, self.high = float(low), float(high)
+
+    def shares(self, path: str) -> str:
+        return path
+
+    def hyperparameters(self, leaf: Leaf) -> dict[str, Leaf]:
+        return {}
+
+    def log_density(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
+        """Of the coordinates, which are logistic whatever the box."""
+        return jnp.sum(self._coordinate().log_prob(coordinates))
+
+    def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
+        return self.low + (self.high - self.low) * jax.nn.sigmoid(coordinates)
+
+    def draw_own(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+        return {}
+
+    def moderate(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+        return {}
+
+    def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
+        return self._coordinate().sample(key, leaf.shape).astype(dtype)
+
+    @property
+    def lacks_conjugacy(self) -> str:
+        return ""
+
+    def gibbs(self, key: PRNGKey, weights: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
+        return {}
+
+    def _coordinate(self) -> Any:
+        from numpyro.distributions import Logistic
+
+        return Logistic(0.0, 1.0)

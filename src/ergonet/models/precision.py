@@ -1,0 +1,156 @@
+"""Gamma priors of precisions, in the coordinate that is sampled: the log precision.
+
+tau ~ Gamma with mean omega and shape alpha / 2, so with rate alpha / (2 omega); the density of lambda = log tau has
+the Jacobian tau. Written for lambda, because a precision itself would underflow. Sources: Choo 2000, section 3.2 and
+equation 4.9; Lau 2018, section 3.2, whose Gamma(a0, b0) has alpha = 2 a0 and omega = a0 / b0.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from ergonet._errors import SettingError
+from ergonet._types import Array, PRNGKey, Scalar
+
+
+class GammaPrecision(eqx.Module):
+    """Prior of a precision: tau ~ Gamma with mean width^-2 and shape alpha / 2.
+
+    Source: Choo 2000, section 3.2 (omega = width^-2); the smaller alpha, the vaguer.
+
+    Attributes:
+        width: the standard deviation at the mean precision, above 0, in the units of what varies.
+        alpha: above 0.
+    """
+
+    width: float = eqx.field(static=True, default=0.3)
+    alpha: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self):
+        for name in ("width", "alpha"):
+            require_positive("GammaPrecision", name, getattr(self, name))
+
+    @property
+    def log_mean(self) -> float:
+        """Log omega."""
+        return -2 * math.log(self.width)
+
+    def log_prob(self, log_precision: Scalar) -> Scalar:
+        """Log density of the log precision, finite wherever it is."""
+        return log_precision_density(log_precision, self.log_mean, self.alpha)
+
+    def sample(self, key: PRNGKey, dtype: DTypeLike) -> Scalar:
+        """A log precision."""
+        return sample_log_precision(key, jnp.asarray(self.log_mean, dtype), self.alpha)
+
+    def conditional(self, key: PRNGKey, count: int, squares: Scalar) -> Scalar:
+        """A log precision given `count` deviations N(0, 1 / tau) with this sum of squares (Choo 2000, eq. 3.12)."""
+        return gibbs_log_precision(key, self.log_mean, self.alpha, count, squares)
+
+
+def log_precision_density(log_precision: Array, log_mean: Array | float, alpha: float) -> Array:
+    """Log density of log tau, elementwise, where tau ~ Gamma(alpha / 2, rate alpha / 2 e^-log_mean)."""
+    shape = alpha / 2
+    constant = shape * math.log(shape) - math.lgamma(shape)
+    return shape * (log_precision - log_mean) - shape * jnp.exp(log_precision - log_mean) + constant
+
+
+def sample_log_precision(key: PRNGKey, log_mean: Array, alpha: float) -> Array:
+    """Log precisions from their prior, in the shape of `log_mean`."""
+    shape = alpha / 2
+    return jax.random.loggamma(key, shape, log_mean.shape, log_mean.dtype) - math.log(shape) + log_mean
+
+
+def gibbs_log_precision(key: PRNGKey, log_mean: Array | float, alpha: float, count: int, squares: Array) -> Array:
+    """Log precisions given deviations: tau | . ~ Gamma((alpha + n) / 2, rate alpha / (2 omega) + s / 2) by group.
+
+    Args:
+        key: for the draw.
+        log_mean: log omega, a number or in the shape of `squares`.
+        alpha: of the prior.
+        count: deviations n in every group.
+        squares: their sum of squares s by group.
+    """
+    rate = alpha / 2 * jnp.exp(-jnp.asarray(log_mean, squares.dtype)) + squares / 2
+    drawn = jax.random.loggamma(key, alpha / 2 + count / 2, squares.shape, squares.dtype)
+    return drawn - jnp.log(rate)
+
+
+LogDensity = Callable[[Array], Array]
+SLICE_WIDTH = 1.0
+MOST_STEPS = 50
+
+
+def slice_log_precision(
+    key: PRNGKey, log_precision: Array, log_mean: Array, alpha: float, children: tuple[int, float, Array]
+) -> Array:
+    """A slice step on log precisions that are the mean precisions of others, elementwise.
+
+    With k children tau_i ~ Gamma(alpha_c / 2, mean tau), the conditional of tau is generalised inverse Gaussian:
+    log p(lambda) = (alpha - k alpha_c) / 2 lambda - alpha / (2 omega) e^lambda - alpha_c / 2 sum tau_i e^-lambda, which
+    is concave. Stepping out and shrinkage of Neal 2003; leaves that density invariant.
+
+    Args:
+        key: for the step.
+        log_precision: present values.
+        log_mean: log omega, of the same shape.
+        alpha: of their prior.
+        children: k, alpha_c, and log sum tau_i in the same shape.
+    """
+    count, alpha_child, log_sum = children
+
+    def log_density(value: Array) -> Array:
+        slope = (alpha - count * alpha_child) / 2
+        above = alpha / 2 * jnp.exp(value - log_mean)
+        return slope * value - above - alpha_child / 2 * jnp.exp(log_sum - value)
+
+    key_level, key_place, key_shrink = jax.random.split(key, 3)
+    shape, dtype = log_precision.shape, log_precision.dtype
+    level = log_density(log_precision) - jax.random.exponential(key_level, shape, dtype)
+    first = log_precision - SLICE_WIDTH * jax.random.uniform(key_place, shape, dtype)
+    low = _step_out(log_density, level, first, -SLICE_WIDTH)
+    high = _step_out(log_density, level, first + SLICE_WIDTH, SLICE_WIDTH)
+    return _shrink(key_shrink, log_density, level, (low, log_precision, high))
+
+
+def _step_out(log_density: LogDensity, level: Array, end: Array, step: float) -> Array:
+    def pending(end: Array) -> Array:
+        return jnp.any(log_density(end) > level)
+
+    def move(end: Array) -> Array:
+        return jnp.where(log_density(end) > level, end + step, end)
+
+    return jax.lax.while_loop(pending, move, end)
+
+
+def _shrink(key: PRNGKey, log_density: LogDensity, level: Array, interval: tuple[Array, Array, Array]) -> Array:
+    low, start, high = interval
+
+    def pending(carry: Any) -> Array:
+        return jnp.any(~carry[3]) & (carry[4] < MOST_STEPS)
+
+    def attempt(carry: Any) -> Any:
+        low, high, value, found, step = carry
+        uniform = jax.random.uniform(jax.random.fold_in(key, step), start.shape, start.dtype)
+        proposal = low + uniform * (high - low)
+        inside = log_density(proposal) > level
+        value = jnp.where(inside & ~found, proposal, value)
+        below = proposal < start
+        low = jnp.where(~inside & below, proposal, low)
+        high = jnp.where(~inside & ~below, proposal, high)
+        return low, high, value, found | inside, step + 1
+
+    nothing = jnp.zeros(start.shape, bool)
+    return jax.lax.while_loop(pending, attempt, (low, high, start, nothing, jnp.zeros((), jnp.int32)))[2]
+
+
+def require_positive(owner: str, name: str, value: float) -> float:
+    """A finite number above 0, or a `SettingError` that names the argument."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise SettingError(f"`{owner}({name}=...)` must be a finite number above 0, got {value!r}.")
+    return float(value)

@@ -1,0 +1,109 @@
+"""What a prior is: the joint distribution of a block of weights and of hyperparameters of its own.
+
+A *block* is one leaf of the network, or neighbouring leaves that share a prior, laid out as one array. What is sampled
+are the block's *coordinates*: one per weight, and the hyperparameters. `weights` turns them into the weights that the
+network sees; where the two are the same, the parametrisation is centred.
+"""
+
+import abc
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+from jax.typing import DTypeLike
+
+from ergonet._types import Array, PRNGKey, Scalar
+from ergonet.models.network import Leaf
+
+if TYPE_CHECKING:
+    from ergonet.models.network import AbstractNetwork
+
+Hyperparameters = Mapping[str, Array]
+
+
+class AbstractPrior(eqx.Module):
+    """The distribution of the weights of a block, with the hyperparameters that belong to it."""
+
+    @abc.abstractmethod
+    def shares(self, path: str) -> str:
+        """Neighbouring leaves with the same prior and the same answer form one block; the answer names it."""
+
+    @abc.abstractmethod
+    def hyperparameters(self, leaf: Leaf) -> dict[str, Leaf]:
+        """The block's own coordinates by name; raises `SettingError` where the prior does not fit the block."""
+
+    @abc.abstractmethod
+    def log_density(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
+        """Log density of all coordinates of the block, normalised, Jacobians included."""
+
+    @abc.abstractmethod
+    def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
+        """The network's weights, in the shape of the block."""
+
+    @abc.abstractmethod
+    def draw_own(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+        """Hyperparameters from their prior."""
+
+    @abc.abstractmethod
+    def moderate(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+        """Hyperparameters where a chain may well start; vague priors reach where no chain comes back from soon."""
+
+    @abc.abstractmethod
+    def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
+        """Coordinates of the weights from their prior given the hyperparameters."""
+
+    @property
+    @abc.abstractmethod
+    def lacks_conjugacy(self) -> str:
+        """Why hyperparameters cannot be drawn given the weights, in words; empty where they can."""
+
+    @abc.abstractmethod
+    def gibbs(self, key: PRNGKey, weights: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
+        """Hyperparameters drawn from their distribution given the weights."""
+
+    def describe(self, network: "AbstractNetwork") -> str:
+        """Which leaves of a network this prior falls on, and how many coordinates it adds to them; see `describe`."""
+        from ergonet.models.network import as_network
+        from ergonet.models.prior.assignment import assign
+
+        return assign(self, as_network(network).leaves()).describe()
+
+
+class AbstractFixedPrior(AbstractPrior):
+    """One fixed distribution for every weight, without hyperparameters."""
+
+    @abc.abstractmethod
+    def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
+        """Summed log density of a block's weights, normalised."""
+
+    @abc.abstractmethod
+    def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
+        """A draw of a block's weights."""
+
+    def shares(self, path: str) -> str:
+        return path
+
+    def hyperparameters(self, leaf: Leaf) -> dict[str, Leaf]:
+        return {}
+
+    def log_density(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
+        return self.log_prob(coordinates, leaf)
+
+    def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
+        return coordinates
+
+    def draw_own(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+        return {}
+
+    def moderate(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+        return {}
+
+    def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
+        return self.sample(key, leaf, dtype)
+
+    @property
+    def lacks_conjugacy(self) -> str:
+        return ""
+
+    def gibbs(self, key: PRNGKey, weights: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
+        return {}

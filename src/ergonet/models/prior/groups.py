@@ -1,0 +1,84 @@
+"""Which weights of a block share a hyperparameter.
+
+A group is known by the axes of a weight `[out, in, ...]` along which its weights lie: everything along them is summed
+over, and the hyperparameters have one entry for each place along the others. Inside, hyperparameters keep length-one
+axes where there is nothing to tell apart, so that they broadcast against weights; outside, those axes are dropped.
+"""
+
+import math
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from ergonet._errors import SettingError, suggest
+from ergonet._types import Array
+from ergonet.models.network import Leaf
+
+_GROUPS = {
+    "leaf": "all weights of a leaf",
+    "layer": "the weights and the biases of a layer together",
+    "incoming": "the weights into a unit, or its bias",
+    "outgoing": "the weights out of a unit of the layer below",
+    "input": "the weights out of an input, which tell how relevant it is",
+    "weight": "every weight on its own",
+}
+
+
+class Group(eqx.Module):
+    """A way to group the weights of a block.
+
+    Attributes:
+        name: `leaf` (one group per leaf), `layer` (per layer, biases included), `incoming` (per unit, ARD), `outgoing`
+            (per unit of the layer below, ARD), `input` (the same, for a first layer), or `weight` (each its own).
+    """
+
+    name: str = eqx.field(static=True)
+
+    def shape(self, leaf: Leaf, owner: str) -> tuple[int, ...]:
+        """Of the hyperparameters inside; raises `SettingError` where the leaf has no such groups."""
+        if self.name in ("leaf", "layer"):
+            return (1,) * len(leaf.shape)
+        if self.name == "weight":
+            return leaf.shape
+        if self.name == "incoming":
+            return (leaf.shape[0],) + (1,) * (len(leaf.shape) - 1)
+        if len(leaf.shape) < 2:
+            raise SettingError(
+                f"`{owner}(group={self.name!r})` needs weights [out, in], but was given a leaf of shape "
+                f"{list(leaf.shape)}, such as biases. Give those a prior of their own, as in "
+                f"{{'*.bias': priors.Normal(), '*': ...}}."
+            )
+        return (1, leaf.shape[1]) + (1,) * (len(leaf.shape) - 2)
+
+    def outside(self, leaf: Leaf, owner: str) -> Leaf:
+        """The hyperparameters as a leaf of coordinates, without axes of length one."""
+        shape = self.shape(leaf, owner)
+        kept = () if self.name in ("leaf", "layer") else shape if self.name == "weight" else (max(shape),)
+        return Leaf(shape=kept, fan_in=1)
+
+    def inside(self, values: Array, leaf: Leaf, owner: str) -> Array:
+        """Hyperparameters in the shape that broadcasts against weights."""
+        return values.reshape(self.shape(leaf, owner))
+
+
+def sum_by(values: Array, shape: tuple[int, ...]) -> Array:
+    """Sums over the axes along which `shape` has length one."""
+    axes = tuple(axis for axis, (full, kept) in enumerate(zip(values.shape, shape, strict=True)) if kept != full)
+    return jnp.sum(values, axis=axes, keepdims=True) if axes else values
+
+
+def members(shape: tuple[int, ...], of: tuple[int, ...]) -> int:
+    """Entries of an array of shape `of` in each group."""
+    return math.prod(of) // math.prod(shape)
+
+
+def resolve_group(owner: str, choice: str) -> Group:
+    """The group of that name; an unknown name is a `SettingError` with the nearest ones."""
+    if choice not in _GROUPS:
+        raise SettingError(f"`{owner}(group={choice!r})` is not known. {suggest(str(choice), _GROUPS)}")
+    return Group(choice)
+
+
+def group_names() -> tuple[str, ...]:
+    """Names of groups."""
+    return tuple(_GROUPS)

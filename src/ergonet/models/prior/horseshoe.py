@@ -1,0 +1,188 @@
+"""Horseshoe priors: most weights near zero, some free.
+
+A half-Cauchy scale is sampled as a product, s = z sqrt(g) with z half-normal and g inverse gamma(1/2, 1/2): both
+factors have light tails in their logarithms, which are the coordinates (Lau 2018, section 3.2, which multiplies by g
+where its square root is meant; Piironen and Vehtari 2017, appendix C).
+"""
+
+import abc
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from ergonet._types import Array, PRNGKey, Scalar
+from ergonet.models.network import Leaf
+from ergonet.models.precision import require_positive
+from ergonet.models.prior.base import AbstractPrior, Hyperparameters
+from ergonet.models.prior.groups import Group, resolve_group
+from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, resolve_parametrisation
+
+LOCAL, GLOBAL, SLAB = "local", "global", "log_slab_variance"
+HALF_NORMAL, INVERSE_GAMMA = "log_half_normal", "log_inverse_gamma"
+
+
+class AbstractHorseshoe(AbstractPrior):
+    """w ~ N(0, s^2) with s from a local half-Cauchy scale of every group and a global one of the block."""
+
+    scale: eqx.AbstractVar[float]
+    group: eqx.AbstractVar[Group]
+    parametrisation: eqx.AbstractVar[AbstractParametrisation]
+
+    @abc.abstractmethod
+    def log_scale(self, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
+        """Log s, broadcasting against the weights."""
+
+    @abc.abstractmethod
+    def extra(self) -> dict[str, Any]:
+        """Distributions of further scalar hyperparameters by name; their logarithms are the coordinates."""
+
+    def shares(self, path: str) -> str:
+        return path.rpartition(".")[0] if self.group.name == "layer" else path
+
+    def hyperparameters(self, leaf: Leaf) -> dict[str, Leaf]:
+        local, one = self.group.outside(leaf, type(self).__name__), Leaf(shape=(), fan_in=1)
+        own = {f"{LOCAL}.{part}": local for part in (HALF_NORMAL, INVERSE_GAMMA)}
+        own |= {f"{GLOBAL}.{part}": one for part in (HALF_NORMAL, INVERSE_GAMMA)}
+        return own | dict.fromkeys(self.extra(), one)
+
+    def _distributions(self) -> dict[str, Any]:
+        from numpyro.distributions import HalfNormal, InverseGamma
+
+        half = {f"{place}.{HALF_NORMAL}": HalfNormal(1.0) for place in (LOCAL, GLOBAL)}
+        return half | {f"{place}.{INVERSE_GAMMA}": InverseGamma(0.5, 0.5) for place in (LOCAL, GLOBAL)} | self.extra()
+
+    def log_half_cauchy(self, hyperparameters: Hyperparameters, place: str) -> Array:
+        """Logarithm of a standard half-Cauchy scale."""
+        return hyperparameters[f"{place}.{HALF_NORMAL}"] + 0.5 * hyperparameters[f"{place}.{INVERSE_GAMMA}"]
+
+    def log_density(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
+        total = self.parametrisation.log_density(coordinates, self.log_scale(hyperparameters, leaf))
+        for name, distribution in self._distributions().items():
+            value = hyperparameters[name]
+            total = total + jnp.sum(distribution.log_prob(jnp.exp(value)) + value)
+        return total
+
+    def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
+        return self.parametrisation.weights(coordinates, self.log_scale(hyperparameters, leaf))
+
+    def draw_own(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+        own, distributions = self.hyperparameters(leaf), self._distributions()
+        keys = jax.random.split(key, len(own))
+        return {
+            name: jnp.log(distributions[name].sample(one, own[name].shape)).astype(dtype)
+            for one, name in zip(keys, own, strict=True)
+        }
+
+    def moderate(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+        """Every factor at 1."""
+        return {name: jnp.zeros(one.shape, dtype) for name, one in self.hyperparameters(leaf).items()}
+
+    def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
+        log_scale = self.log_scale(hyperparameters, leaf)
+        weights = jax.random.normal(key, leaf.shape, dtype) * jnp.exp(log_scale)
+        return self.parametrisation.coordinates(weights, log_scale)
+
+    def __repr__(self) -> str:
+        word = "centered" if isinstance(self.parametrisation, Centered) else "non-centered"
+        return f"{type(self).__name__}({self.scale:g}, {self.group.name!r}, {word!r})"
+
+    @property
+    def lacks_conjugacy(self) -> str:
+        return f"`{type(self).__name__}` has no conditional distribution in closed form"
+
+    def gibbs(self, key: PRNGKey, weights: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
+        raise NotImplementedError(self.lacks_conjugacy)
+
+
+class Horseshoe(AbstractHorseshoe):
+    """w ~ N(0, (t l)^2), l ~ half-Cauchy(1) for every group, t ~ half-Cauchy(scale) for the block.
+
+    With `group="weight"` the plain horseshoe, with `incoming` or `outgoing` the horseshoe ARD. Source: Carvalho, Polson
+    and Scott 2010; Lau 2018, section 3.2.
+    """
+
+    scale: float = eqx.field(static=True)
+    group: Group
+    parametrisation: AbstractParametrisation
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        group: str = "weight",
+        parametrisation: str | AbstractParametrisation = "non-centered",
+    ):
+        """Check and keep the settings.
+
+        Args:
+            scale: of the global half-Cauchy, above 0.
+            group: which weights share a local scale; see `NormalGamma`.
+            parametrisation: `centered` or `non-centered`, or an object.
+
+        Raises:
+            SettingError: a setting is out of its range.
+        """
+        self.scale = require_positive("Horseshoe", "scale", scale)
+        self.group = resolve_group("Horseshoe", group)
+        self.parametrisation = resolve_parametrisation("Horseshoe", parametrisation)
+
+    def extra(self) -> dict[str, Any]:
+        return {}
+
+    def log_scale(self, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
+        local = self.group.inside(self.log_half_cauchy(hyperparameters, LOCAL), leaf, "Horseshoe")
+        return math.log(self.scale) + self.log_half_cauchy(hyperparameters, GLOBAL) + local
+
+
+class RegularizedHorseshoe(AbstractHorseshoe):
+    """The horseshoe with a slab: s^2 = c^2 (t l)^2 / (c^2 + (t l)^2), c^2 ~ inverse gamma.
+
+    Weights that escape the horseshoe are still N(0, c^2). Source: Piironen and Vehtari 2017; Lau 2018, section 3.2.
+    """
+
+    scale: float = eqx.field(static=True)
+    group: Group
+    parametrisation: AbstractParametrisation
+    slab_shape: float = eqx.field(static=True)
+    slab_rate: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        group: str = "weight",
+        parametrisation: str | AbstractParametrisation = "non-centered",
+        *,
+        slab_shape: float = 2.0,
+        slab_rate: float = 8.0,
+    ):
+        """Check and keep the settings.
+
+        Args:
+            scale: of the global half-Cauchy, above 0.
+            group: which weights share a local scale; see `NormalGamma`.
+            parametrisation: `centered` or `non-centered`, or an object.
+            slab_shape: of c^2 ~ inverse gamma(shape, rate), above 0.
+            slab_rate: likewise.
+
+        Raises:
+            SettingError: a setting is out of its range.
+        """
+        self.scale = require_positive("RegularizedHorseshoe", "scale", scale)
+        self.group = resolve_group("RegularizedHorseshoe", group)
+        self.parametrisation = resolve_parametrisation("RegularizedHorseshoe", parametrisation)
+        self.slab_shape = require_positive("RegularizedHorseshoe", "slab_shape", slab_shape)
+        self.slab_rate = require_positive("RegularizedHorseshoe", "slab_rate", slab_rate)
+
+    def extra(self) -> dict[str, Any]:
+        from numpyro.distributions import InverseGamma
+
+        return {SLAB: InverseGamma(self.slab_shape, self.slab_rate)}
+
+    def log_scale(self, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
+        local = self.group.inside(self.log_half_cauchy(hyperparameters, LOCAL), leaf, "RegularizedHorseshoe")
+        free = 2 * (math.log(self.scale) + self.log_half_cauchy(hyperparameters, GLOBAL) + local)
+        slab = hyperparameters[SLAB]
+        return 0.5 * (slab + free - jnp.logaddexp(slab, free))

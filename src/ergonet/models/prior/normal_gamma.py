@@ -1,0 +1,190 @@
+"""Normal weights whose precision is learned, in one level or in several."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from ergonet._errors import SettingError
+from ergonet._types import Array, PRNGKey, Scalar
+from ergonet.models.network import Leaf
+from ergonet.models.precision import (
+    gibbs_log_precision,
+    log_precision_density,
+    require_positive,
+    sample_log_precision,
+    slice_log_precision,
+)
+from ergonet.models.prior.base import AbstractPrior, Hyperparameters
+from ergonet.models.prior.groups import Group, members, resolve_group, sum_by
+from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, resolve_parametrisation
+
+LOG_PRECISION = "log_precision"
+
+
+class Level(eqx.Module):
+    """A level of precisions: tau ~ Gamma with shape alpha / 2, one for each group; its mean is the level above.
+
+    Attributes:
+        group: see `groups.Group`; finer than the level above.
+        alpha: above 0; the larger, the closer these precisions are to the one above.
+    """
+
+    group: Group
+    alpha: float = eqx.field(static=True)
+
+    def __init__(self, group: str = "weight", alpha: float = 1.0):
+        self.group = resolve_group("Level", group)
+        self.alpha = require_positive("Level", "alpha", alpha)
+
+
+class NormalGamma(AbstractPrior):
+    """w ~ N(0, 1 / tau), with the precision tau ~ Gamma of mean width^-2 and shape alpha / 2 for every group.
+
+    The coordinate is lambda = log tau. Under Lau's Gamma(a0, b0), alpha = 2 a0 and width = sqrt(b0 / a0). With levels
+    `below`, tau is the mean precision of the next level, whose own precisions have theirs, down to the weights: Neal's
+    hierarchy of layer, unit and weight is ``NormalGamma(width, alpha, "leaf", below=(Level("incoming", 1.0),
+    Level("weight", 4.0)))``. Sources: Choo 2000, section 3.2; Lau 2018, section 3.2; Neal 1996, section 3.2.3.
+    """
+
+    width: float = eqx.field(static=True)
+    levels: tuple[Level, ...]
+    parametrisation: AbstractParametrisation
+
+    def __init__(
+        self,
+        width: float = 1.0,
+        alpha: float = 0.5,
+        group: str = "leaf",
+        parametrisation: str | AbstractParametrisation = "non-centered",
+        *,
+        below: Sequence[Level | Mapping[str, Any]] = (),
+    ):
+        """Check and keep the settings.
+
+        Args:
+            width: the standard deviation of a weight at the mean precision, above 0.
+            alpha: twice the shape of the Gamma distribution, above 0; the smaller, the vaguer.
+            group: which weights share a precision: `leaf`, `layer`, `incoming`, `outgoing`, `input` or `weight`.
+            parametrisation: `centered` or `non-centered`, or an object.
+            below: further levels, each with finer groups than the one above.
+
+        Raises:
+            SettingError: a setting is out of its range.
+        """
+        self.width = require_positive("NormalGamma", "width", width)
+        resolve_group("NormalGamma", group)
+        require_positive("NormalGamma", "alpha", alpha)
+        lower = tuple(one if isinstance(one, Level) else Level(**one) for one in below)
+        if lower and group == "layer":
+            raise SettingError("`NormalGamma(group='layer')` has no levels `below`: its groups span several leaves.")
+        self.levels = (Level(group, alpha), *lower)
+        self.parametrisation = resolve_parametrisation("NormalGamma", parametrisation)
+
+    def shares(self, path: str) -> str:
+        return path.rpartition(".")[0] if self.top.group.name == "layer" else path
+
+    def hyperparameters(self, leaf: Leaf) -> dict[str, Leaf]:
+        shapes = [level.group.shape(leaf, "NormalGamma") for level in self.levels]
+        for (above, below), level in zip(itertools.pairwise(shapes), self.levels[1:], strict=True):
+            if any(
+                fine not in (coarse, full) or (coarse > 1 and fine == 1)
+                for coarse, fine, full in zip(above, below, leaf.shape, strict=True)
+            ):
+                raise SettingError(
+                    f"`NormalGamma(below=...)`: groups {level.group.name!r} are not parts of those of the level above."
+                )
+        return {
+            name: level.group.outside(leaf, "NormalGamma") for name, level in zip(self.names, self.levels, strict=True)
+        }
+
+    def __repr__(self) -> str:
+        top, parametrisation = (
+            self.levels[0],
+            "centered" if isinstance(self.parametrisation, Centered) else "non-centered",
+        )
+        below = "".join(f" > {level.group.name} (alpha {level.alpha:g})" for level in self.levels[1:])
+        return f"NormalGamma({self.width:g}, {top.alpha:g}, {top.group.name!r}, {parametrisation!r}){below}"
+
+    @property
+    def top(self) -> Level:
+        """The level whose precisions have the mean width^-2."""
+        return self.levels[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the hyperparameters, from the top."""
+        if len(self.levels) == 1:
+            return (LOG_PRECISION,)
+        return tuple(f"{LOG_PRECISION}.{level.group.name}" for level in self.levels)
+
+    @property
+    def log_mean(self) -> float:
+        """Log omega of the top level."""
+        return -2 * math.log(self.width)
+
+    def log_precisions(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
+        """By level from the top, in shapes that broadcast against each other and the weights."""
+        return [
+            level.group.inside(hyperparameters[name], leaf, "NormalGamma")
+            for name, level in zip(self.names, self.levels, strict=True)
+        ]
+
+    def log_density(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
+        values = self.log_precisions(hyperparameters, leaf)
+        total = self.parametrisation.log_density(coordinates, -0.5 * values[-1])
+        above: Array | float = self.log_mean
+        for value, level in zip(values, self.levels, strict=True):
+            total = total + jnp.sum(log_precision_density(value, above, level.alpha))
+            above = value
+        return total
+
+    def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
+        return self.parametrisation.weights(coordinates, -0.5 * self.log_precisions(hyperparameters, leaf)[-1])
+
+    def draw_own(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+        own, above, found = self.hyperparameters(leaf), jnp.asarray(self.log_mean, dtype), {}
+        keys = jax.random.split(key, len(self.levels))
+        for name, level, one in zip(self.names, self.levels, keys, strict=True):
+            mean = jnp.broadcast_to(above, level.group.shape(leaf, "NormalGamma"))
+            above = sample_log_precision(one, mean, level.alpha)
+            found[name] = above.reshape(own[name].shape)
+        return found
+
+    def moderate(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+        """Every precision at the prior mean."""
+        return {name: jnp.full(one.shape, self.log_mean, dtype) for name, one in self.hyperparameters(leaf).items()}
+
+    def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
+        log_scale = -0.5 * self.log_precisions(hyperparameters, leaf)[-1]
+        weights = jax.random.normal(key, leaf.shape, dtype) * jnp.exp(log_scale)
+        return self.parametrisation.coordinates(weights, log_scale)
+
+    @property
+    def lacks_conjugacy(self) -> str:
+        if isinstance(self.parametrisation, Centered):
+            return ""
+        return "`NormalGamma` is not centred: give it `parametrisation='centered'`"
+
+    def gibbs(self, key: PRNGKey, weights: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
+        values = self.log_precisions(hyperparameters, leaf)
+        keys = jax.random.split(key, len(values))
+        means = [jnp.full_like(values[0], self.log_mean), *values[:-1]]
+        squares = sum_by(weights**2, values[-1].shape)
+        count = members(values[-1].shape, leaf.shape)
+        lowest = self.levels[-1]
+        values[-1] = gibbs_log_precision(keys[-1], means[-1], lowest.alpha, count, squares)
+        for row in reversed(range(len(values) - 1)):
+            below, shape = values[row + 1], values[row].shape
+            log_sum = jnp.log(sum_by(jnp.exp(below), shape))
+            children = members(shape, below.shape), self.levels[row + 1].alpha, log_sum
+            mean = jnp.broadcast_to(means[row], shape)
+            values[row] = slice_log_precision(keys[row], values[row], mean, self.levels[row].alpha, children)
+        return {
+            name: value.reshape(hyperparameters[name].shape) for name, value in zip(self.names, values, strict=True)
+        }
