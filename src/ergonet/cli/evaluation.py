@@ -1,7 +1,7 @@
 """From draws to what a run directory says about them: test predictions, scores, diagnostics."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from ergonet.prediction.scores import classification_scores, regression_scores
 
 LEVELS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 _BYTES = 8
+MOST_SCALE_DRAWS, NUM_PRIOR_DRAWS = 500, 1000
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,44 @@ def evaluate(samples: Samples, dataset: Dataset, model: Any) -> Evaluation:
         model: the `BayesianNetwork`.
     """
     arrays: dict[str, np.ndarray] = {"function_draws": np.asarray(samples.monitor(), np.float32)}
+    arrays |= learned_scales(samples, model, dataset.preprocessing.encoded_names)
     test: dict[str, float] = {}
     if len(dataset.x_test):
         of_task = _classification if dataset.task == "classification" else _regression
         found, test = of_task(samples, dataset, model)
         arrays |= {"test_rows": dataset.test_rows, **found}
     return Evaluation(arrays=arrays, test=test, diagnostics=samples.diagnostics())
+
+
+def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[str, np.ndarray]:
+    """Scales that the priors and the noise have learned, beside draws of their priors, for the report.
+
+    Scales of more than one group are summed up by their root mean square. Every chain gives at most 500 draws.
+    """
+    import jax
+
+    kept = np.asarray(samples.positions[:, :: max(1, samples.num_draws // MOST_SCALE_DRAWS)])
+    if not jax.eval_shape(model.scales, jax.ShapeDtypeStruct(kept.shape[2:], kept.dtype)):
+        return {}
+    scales = jax.jit(jax.vmap(model.scales))
+    chains = [scales(chain) for chain in kept]
+    posterior = {name: np.stack([np.asarray(chain[name]) for chain in chains]) for name in chains[0]}
+    keys = jax.random.split(jax.random.key(0), NUM_PRIOR_DRAWS)
+    prior = scales(jax.jit(jax.vmap(model.sample_prior))(keys))
+    found = {
+        "scale_names": np.asarray(list(posterior)),
+        "scale_draws": np.stack([_overall(values, 2) for values in posterior.values()], axis=-1),
+        "scale_prior": np.stack([_overall(np.asarray(prior[name]), 1) for name in posterior], axis=-1),
+    }
+    if model.relevance:
+        found |= {"input_names": np.asarray(inputs), "input_draws": posterior[model.relevance]}
+    return found
+
+
+def _overall(values: np.ndarray, kept: int) -> np.ndarray:
+    """Root mean square over all axes but the first ones."""
+    flat = values.reshape(*values.shape[:kept], -1).astype(np.float64)
+    return np.sqrt(np.mean(flat**2, axis=-1))
 
 
 def _classification(samples: Samples, dataset: Dataset, model: Any) -> tuple[dict[str, np.ndarray], dict[str, float]]:

@@ -56,6 +56,10 @@ class AbstractLikelihood(eqx.Module):
         """Its own coordinates where a chain may well start."""
 
     @abc.abstractmethod
+    def scales(self, parameters: Weights) -> dict[str, Array]:
+        """Learned standard deviations of the noise by name; for reports."""
+
+    @abc.abstractmethod
     def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets) -> dict[str, Array]:
         """Its own coordinates, drawn from their distribution given the network's outputs."""
 
@@ -120,6 +124,9 @@ class _NoParameters(AbstractLikelihood):
         return {}
 
     def moderate(self, dtype: DTypeLike) -> dict[str, Array]:
+        return {}
+
+    def scales(self, parameters: Weights) -> dict[str, Array]:
         return {}
 
     def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets) -> dict[str, Array]:
@@ -272,6 +279,9 @@ class Gaussian(AbstractLikelihood):
             squares = jnp.sum((targets - outputs) ** 2)
             return {LOG_PRECISION: self.noise.conditional(key, targets.size, squares)}
         return {}
+
+    def scales(self, parameters: Weights) -> dict[str, Array]:
+        return {"noise": self.scale(parameters)} if isinstance(self.noise, GammaPrecision) else {}
 
     def scale(self, parameters: Weights) -> Array:
         """The noise standard deviation."""

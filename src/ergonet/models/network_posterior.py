@@ -22,6 +22,7 @@ from ergonet.models.likelihood import AbstractLikelihood
 from ergonet.models.network import AbstractNetwork, Leaf, Weights, as_network
 from ergonet.models.prior import AbstractPrior, PriorAssignment, assign
 from ergonet.models.prior.assignment import jitter
+from ergonet.models.prior.groups import BY_INPUT
 from ergonet.models.target import HierarchicalTarget
 
 NUM_REFERENCE_ROWS = 20
@@ -78,6 +79,27 @@ class BayesianNetwork(eqx.Module):
     def hyperparameters(self, position: Position) -> Weights:
         """The prior's hyperparameters by name."""
         return self.prior.hyperparameters(position)
+
+    def scales(self, position: Position) -> dict[str, Array]:
+        """Learned standard deviations by name: those of the weights' priors, and the noise.
+
+        Names such as `layers.0.weight by input`; one entry for every group.
+        """
+        named, found = self.hyperparameters(position), {}
+        for block in self.prior.blocks():
+            for part, values in block.prior.scales(block.hyperparameters(named), block.leaf).items():
+                word = f"by {part}" if values.size > 1 else "" if part in ("leaf", "layer") else part
+                found[f"{block.name} {word}".strip()] = values
+        return found | self.likelihood.scales(self.split(position)[1])
+
+    @property
+    def relevance(self) -> str:
+        """Which of `scales` has one entry for every input of the network; empty where none has."""
+        first = self.prior.blocks()[0]
+        if not first.prior.by_input or first.paths != ("layers.0.weight",):
+            return ""
+        names = jax.eval_shape(self.scales, jax.ShapeDtypeStruct((self.dim,), jnp.float32))
+        return next((name for name in names if name in {f"{first.name} by {group}" for group in BY_INPUT}), "")
 
     def outputs(self, position: Position, inputs: Array) -> Float[Array, "outputs rows"]:
         """Network outputs for prepared inputs."""

@@ -7,6 +7,7 @@ notebook cell. Too few draws, one chain or constant values are said in the pictu
 
 from ergonet.plots.calibration import coverage_plot, reliability_diagram
 from ergonet.plots.chains import convergence_plot, log_posterior_trace, rank_plot
+from ergonet.plots.hyperparameters import relevance_plot, scales_plot
 from ergonet.plots.images import uncertain_images
 from ergonet.plots.regression import prediction_vs_truth, residual_plot
 from ergonet.plots.transitions import energy_plot, transitions_plot
@@ -18,8 +19,10 @@ __all__ = [
     "log_posterior_trace",
     "prediction_vs_truth",
     "rank_plot",
+    "relevance_plot",
     "reliability_diagram",
     "residual_plot",
+    "scales_plot",
     "transitions_plot",
     "uncertain_images",
 ]

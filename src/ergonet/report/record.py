@@ -28,7 +28,10 @@ class RunRecord:
             [rows]`` and ``epistemic [rows]`` in nats. Regression, in the unit of the target: ``mean``, ``sd``
             and ``truth [rows, targets]``, ``quantiles [level, rows, targets]``, ``levels [level]``,
             ``noise_sd``. Both: ``test_rows [rows]``, indices in the table, and
-            ``function_draws [chain, draw, quantity]``, monitored predictions. Any may be missing.
+            ``function_draws [chain, draw, quantity]``, monitored predictions. Where scales were learned:
+            ``scale_names [scale]``, ``scale_draws [chain, draw, scale]``, ``scale_prior [draw, scale]``, and where
+            every input has one, ``input_names [input]`` and ``input_draws [chain, draw, input]``. Any may be
+            missing.
         stats: of kept draws, ``[chain, draw]`` each: ``lp``, ``energy``, ``acceptance_rate``, ``n_steps``,
             ``diverging`` and others. Any may be missing.
         warmup_stats: the same of the warm-up; may be empty.

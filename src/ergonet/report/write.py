@@ -8,7 +8,7 @@ from pathlib import Path
 
 from markupsafe import Markup, escape
 
-from ergonet.report import mixing, overview, predictions, wording
+from ergonet.report import hyperparameters, mixing, overview, predictions, wording
 from ergonet.report.record import RunRecord
 
 
@@ -59,6 +59,7 @@ def _render(record: RunRecord) -> str:
         trust=overview.trust_cards(record),
         predictions=predictions.section(record),
         mixing=mixing.pictures(record),
+        learned=hyperparameters.pictures(record),
         chains=mixing.by_chain(record),
         cost=overview.cost(record),
         settings=list(wording.flat_settings(record.settings)),

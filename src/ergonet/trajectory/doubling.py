@@ -180,7 +180,10 @@ class Doubling(eqx.Module):
         )
 
     def _closed_blocks(self, leaf: Count, memory: Any, growth: Growth, complete: Flag) -> tuple[Flag, Flag]:
-        """Ask the criterion at each block that this leaf closes, innermost first, then at the whole tree."""
+        """Ask the criterion at each block that this leaf closes, innermost first, then at the whole tree.
+
+        The innermost, a pair, needs no question where the criterion has its answer ready.
+        """
         innermost = lax.population_count(leaf)
         num_closed = _trailing_ones(leaf)
         num_checks = num_closed + complete
@@ -194,7 +197,12 @@ class Doubling(eqx.Module):
             row = jnp.where(check < num_closed, innermost - check, 0)
             return check + 1, self.criterion.turned(memory, row, growth)
 
-        checks, turned = lax.while_loop(pending, ask, (jnp.zeros_like(num_checks), jnp.zeros((), bool)))
+        first, turned = jnp.zeros_like(num_checks), jnp.zeros((), bool)
+        pair = self.criterion.turned_pair(memory)
+        if pair is not None:
+            first = jnp.minimum(num_closed, 1)
+            turned = pair & (num_closed > 0)
+        checks, turned = lax.while_loop(pending, ask, (first, turned))
         at_tree = checks > num_closed
         return turned & ~at_tree, turned & at_tree
 

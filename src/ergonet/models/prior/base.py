@@ -52,6 +52,15 @@ class AbstractPrior(eqx.Module):
     def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
         """Coordinates of the weights from their prior given the hyperparameters."""
 
+    @abc.abstractmethod
+    def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
+        """Learned standard deviations by what they are of, such as `weights` or `global`; for reports."""
+
+    @property
+    @abc.abstractmethod
+    def by_input(self) -> bool:
+        """Whether `scales` has one entry for every input of a weight `[out, in]`."""
+
     @property
     @abc.abstractmethod
     def lacks_conjugacy(self) -> str:
@@ -100,6 +109,13 @@ class AbstractFixedPrior(AbstractPrior):
 
     def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
         return self.sample(key, leaf, dtype)
+
+    def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
+        return {}
+
+    @property
+    def by_input(self) -> bool:
+        return False
 
     @property
     def lacks_conjugacy(self) -> str:

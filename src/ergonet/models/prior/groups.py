@@ -23,6 +23,8 @@ _GROUPS = {
     "weight": "every weight on its own",
 }
 
+BY_INPUT = ("input", "outgoing")
+
 
 class Group(eqx.Module):
     """A way to group the weights of a block.

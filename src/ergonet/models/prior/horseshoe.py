@@ -18,7 +18,7 @@ from ergonet._types import Array, PRNGKey, Scalar
 from ergonet.models.network import Leaf
 from ergonet.models.precision import require_positive
 from ergonet.models.prior.base import AbstractPrior, Hyperparameters
-from ergonet.models.prior.groups import Group, resolve_group
+from ergonet.models.prior.groups import BY_INPUT, Group, resolve_group
 from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, resolve_parametrisation
 
 LOCAL, GLOBAL, SLAB = "local", "global", "log_slab_variance"
@@ -89,6 +89,15 @@ class AbstractHorseshoe(AbstractPrior):
     def __repr__(self) -> str:
         word = "centered" if isinstance(self.parametrisation, Centered) else "non-centered"
         return f"{type(self).__name__}({self.scale:g}, {self.group.name!r}, {word!r})"
+
+    def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
+        log_scale = self.log_scale(hyperparameters, leaf).reshape(hyperparameters[f"{LOCAL}.{HALF_NORMAL}"].shape)
+        overall = self.scale * jnp.exp(self.log_half_cauchy(hyperparameters, GLOBAL))
+        return {"global": overall, self.group.name: jnp.exp(log_scale)}
+
+    @property
+    def by_input(self) -> bool:
+        return self.group.name in BY_INPUT
 
     @property
     def lacks_conjugacy(self) -> str:

@@ -21,7 +21,7 @@ from ergonet.models.precision import (
     slice_log_precision,
 )
 from ergonet.models.prior.base import AbstractPrior, Hyperparameters
-from ergonet.models.prior.groups import Group, members, resolve_group, sum_by
+from ergonet.models.prior.groups import BY_INPUT, Group, members, resolve_group, sum_by
 from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, resolve_parametrisation
 
 LOG_PRECISION = "log_precision"
@@ -164,6 +164,16 @@ class NormalGamma(AbstractPrior):
         log_scale = -0.5 * self.log_precisions(hyperparameters, leaf)[-1]
         weights = jax.random.normal(key, leaf.shape, dtype) * jnp.exp(log_scale)
         return self.parametrisation.coordinates(weights, log_scale)
+
+    def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
+        return {
+            level.group.name: jnp.exp(-0.5 * hyperparameters[name])
+            for name, level in zip(self.names, self.levels, strict=True)
+        }
+
+    @property
+    def by_input(self) -> bool:
+        return self.levels[-1].group.name in BY_INPUT
 
     @property
     def lacks_conjugacy(self) -> str:

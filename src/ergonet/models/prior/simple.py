@@ -169,6 +169,13 @@ class Uniform(AbstractPrior):
     def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
         return self._coordinate().sample(key, leaf.shape).astype(dtype)
 
+    def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
+        return {}
+
+    @property
+    def by_input(self) -> bool:
+        return False
+
     @property
     def lacks_conjugacy(self) -> str:
         return ""
