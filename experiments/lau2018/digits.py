@@ -29,6 +29,8 @@ MIN_ESS = Quantity("min ESS")
 MEDIAN_ESS = Quantity("median ESS")
 MIN_BULK = Quantity("min bulk ESS")
 MEDIAN_BULK = Quantity("median bulk ESS")
+VARIANCE_ESS = Quantity("least ESS of sigma^2")
+VARIANCE_BULK = Quantity("least bulk ESS of sigma^2")
 DIVERGENCES = Quantity("divergences", 1)
 SATURATED = Quantity("draws at the doubling limit, %", 1)
 GRADIENTS_PER_DRAW = Quantity("gradients per draw")
@@ -67,6 +69,7 @@ class Run:
         kernel: the transition.
         hidden: units of the hidden layers.
         prior_scale: standard deviation of every weight; None: 1 / sqrt(units of the first layer).
+        priors: of some leaves by pattern, in place of that; the others keep it.
         is_double: whether to compute in float64.
         share: of the draws and the warm-up, for rows that cost too much.
         most_chains: likewise.
@@ -77,6 +80,7 @@ class Run:
     kernel: Any
     hidden: tuple[int, ...] = (UNITS,)
     prior_scale: float | None = 1.0
+    priors: Mapping[str, Any] = field(default_factory=dict)
     is_double: bool = False
     share: float = 1.0
     most_chains: int = 1000
@@ -99,7 +103,7 @@ class Run:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # divergences are counted in the table
             return ergonet.sample(
-                target(hidden, scale, is_double=self.is_double),
+                target(hidden, scale, is_double=self.is_double, priors=self.priors),
                 self.kernel,
                 num_chains=part.num_chains,
                 num_warmup=part.num_warmup,
@@ -126,10 +130,18 @@ def data() -> Any:
     return ergonet.datasets.load("digits")
 
 
-def target(hidden: tuple[int, ...], scale: float, *, is_double: bool, num_rows: int | None = None) -> Any:
+def target(
+    hidden: tuple[int, ...],
+    scale: float,
+    *,
+    is_double: bool,
+    num_rows: int | None = None,
+    priors: Mapping[str, Any] | None = None,
+) -> Any:
     """The posterior given the first training rows, repeated where more are asked for; None: all as they are."""
     network = ergonet.MLP((data().x_train.shape[1], *hidden, 10), activation="tanh", bias=False)
-    model = ergonet.BayesianNetwork(network, ergonet.priors.Normal(scale), ergonet.likelihoods.Categorical())
+    chosen = {**(priors or {}), "*": ergonet.priors.Normal(scale)}
+    model = ergonet.BayesianNetwork(network, chosen, ergonet.likelihoods.Categorical())
     rows = np.arange(num_rows or len(data().x_train)) % len(data().x_train)
     dtype = np.float64 if is_double else np.float32
     return model.condition(np.asarray(data().x_train, dtype)[rows], data().y_train[rows])
@@ -142,8 +154,9 @@ def score(samples: ergonet.Samples, kernel: Any) -> dict[str, float]:
     x_test = np.asarray(data().x_test, dtype)
     single = 100 * draw_errors(samples, x_test, truth)
     probabilities = ergonet.predict(samples, x_test).mean
-    ess = ergonet.diagnostics.ess_variogram(samples.positions)
-    bulk = ergonet.diagnostics.ess_bulk(samples.positions)
+    coordinates = np.asarray(samples.positions)[:, :, : samples.target.num_weights]  # type: ignore[union-attr]
+    ess = ergonet.diagnostics.ess_variogram(coordinates)
+    bulk = ergonet.diagnostics.ess_bulk(coordinates)
     found = {
         SINGLE.name: float(single.mean()),
         SINGLE_SD.name: float(single.std()),
@@ -160,7 +173,23 @@ def score(samples: ergonet.Samples, kernel: Any) -> dict[str, float]:
     limit = getattr(kernel, "max_doublings", None)
     if limit is not None:
         found[SATURATED.name] = 100 * float(np.mean(samples.stats["tree_depth"] >= limit))
-    return found
+    return found | _of_hyperparameters(samples)
+
+
+def _of_hyperparameters(samples: ergonet.Samples) -> dict[str, float]:
+    """ESS of the variances sigma^2, the least over all groups; nothing where none is learned."""
+    precisions = [
+        values.reshape(*values.shape[:2], -1)
+        for name, values in samples.parameters().items()
+        if name.startswith("prior.") and name.endswith("log_precision")
+    ]
+    if not precisions:
+        return {}
+    variances = np.exp(-np.concatenate(precisions, axis=2).astype(np.float64))
+    return {
+        VARIANCE_ESS.name: float(np.nanmin(ergonet.diagnostics.ess_variogram(variances))),
+        VARIANCE_BULK.name: float(np.nanmin(ergonet.diagnostics.ess_bulk(variances))),
+    }
 
 
 def draw_errors(samples: ergonet.Samples, x: np.ndarray, truth: np.ndarray) -> np.ndarray:

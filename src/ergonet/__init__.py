@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ergonet.models.network_posterior import BayesianNetwork
     from ergonet.models.target import Target
     from ergonet.prediction.predictive import predict
+    from ergonet.prediction.prior_check import prior_predictive
     from ergonet.samplers.dynamical import DynamicalA, DynamicalB
     from ergonet.samplers.gibbs_hmc import GibbsHMC
     from ergonet.samplers.hmc import HMC
@@ -46,6 +47,7 @@ _HOMES = {
     "WindowedHMC": "ergonet.samplers.windowed_hmc",
     "XHMC": "ergonet.samplers.xhmc",
     "predict": "ergonet.prediction.predictive",
+    "prior_predictive": "ergonet.prediction.prior_check",
     "BayesianClassifier": "ergonet.estimators",
     "BayesianRegressor": "ergonet.estimators",
 }
@@ -79,6 +81,7 @@ __all__ = [
     "load",
     "plots",
     "predict",
+    "prior_predictive",
     "priors",
     "sample",
 ]

@@ -42,6 +42,46 @@ def option(*names: str, say: str, metavar: str | None = None) -> Any:
     return typer.Option(*names, help=say, metavar=metavar, show_default=False)
 
 
+Source = Annotated[
+    str | None,
+    typer.Argument(metavar="DATA", help="CSV, TSV, Parquet or NPZ file, or a built-in name.", show_default=False),
+]
+Target = Annotated[list[str] | None, option("--target", say="Column to predict; repeat for several.", metavar="COLUMN")]
+Task = Annotated[
+    str | None,
+    option("--task", say="classification or regression; told from the target unless set.", metavar="TASK"),
+]
+OneHot = Annotated[bool | None, option("--one-hot/--no-one-hot", say="Turn columns of categories into 0/1 columns.")]
+Hidden = Annotated[
+    str | None, option("--hidden", say="Units of the hidden layers: 35, or 20,20; none: linear.", metavar="UNITS")
+]
+Activation = Annotated[
+    str | None, option("--activation", say="tanh, relu, sigmoid, silu, gelu or softplus.", metavar="NAME")
+]
+Bias = Annotated[bool | None, option("--bias/--no-bias", say="Whether layers have biases.")]
+Prior = Annotated[
+    str | None,
+    option(
+        "--prior",
+        say="normal, fan-in-normal, laplace, student-t, uniform, normal-gamma, horseshoe or regularized-horseshoe.",
+        metavar="NAME",
+    ),
+]
+PriorScale = Annotated[float | None, option("--prior-scale", say="Scale of the prior.", metavar="NUMBER")]
+Likelihood = Annotated[
+    str | None,
+    option("--likelihood", say="categorical, bernoulli, gaussian or heteroscedastic-gaussian.", metavar="NAME"),
+]
+Noise = Annotated[
+    float | None,
+    option("--noise", say="Known noise: a standard deviation in the unit of the target.", metavar="SD"),
+]
+Seed = Annotated[int | None, option("--seed", say="Of the split and of the chains; 0 unless set.", metavar="NUMBER")]
+SettingsFile = Annotated[
+    str | None, option("--settings", say="TOML file of settings; options override it.", metavar="FILE")
+]
+
+
 def main() -> None:
     """Entry point of the command."""
     for stream in (sys.stdout, sys.stderr):
@@ -67,50 +107,28 @@ def command(
 
 @app.command(short_help="Fit a network to a table and write a report.")
 def fit(
-    source: Annotated[
-        str | None,
-        typer.Argument(metavar="DATA", help="CSV, TSV, Parquet or NPZ file, or a built-in name.", show_default=False),
-    ] = None,
+    source: Source = None,
     *,
-    target: Annotated[
-        list[str] | None, option("--target", say="Column to predict; repeat for several.", metavar="COLUMN")
-    ] = None,
+    target: Target = None,
     test_fraction: Annotated[
         float | None,
         option("--test-fraction", say="Share of the rows that is held out; 0.2 unless set.", metavar="SHARE"),
     ] = None,
     test_file: Annotated[str | None, option("--test-file", say="Test rows of their own.", metavar="FILE")] = None,
-    task: Annotated[
-        str | None,
-        option("--task", say="classification or regression; told from the target unless set.", metavar="TASK"),
-    ] = None,
-    one_hot: Annotated[
-        bool | None, option("--one-hot/--no-one-hot", say="Turn columns of categories into 0/1 columns.")
-    ] = None,
-    hidden: Annotated[
-        str | None, option("--hidden", say="Units of the hidden layers: 35, or 20,20; none: linear.", metavar="UNITS")
-    ] = None,
-    activation: Annotated[
-        str | None, option("--activation", say="tanh, relu, sigmoid, silu, gelu or softplus.", metavar="NAME")
-    ] = None,
-    bias: Annotated[bool | None, option("--bias/--no-bias", say="Whether layers have biases.")] = None,
-    prior: Annotated[
-        str | None, option("--prior", say="normal, fan-in-normal, laplace or student-t.", metavar="NAME")
-    ] = None,
-    prior_scale: Annotated[float | None, option("--prior-scale", say="Scale of the prior.", metavar="NUMBER")] = None,
-    likelihood: Annotated[
-        str | None,
-        option("--likelihood", say="categorical, bernoulli, gaussian or heteroscedastic-gaussian.", metavar="NAME"),
-    ] = None,
-    noise: Annotated[
-        float | None,
-        option("--noise", say="Known noise: a standard deviation in the unit of the target.", metavar="SD"),
-    ] = None,
+    task: Task = None,
+    one_hot: OneHot = None,
+    hidden: Hidden = None,
+    activation: Activation = None,
+    bias: Bias = None,
+    prior: Prior = None,
+    prior_scale: PriorScale = None,
+    likelihood: Likelihood = None,
+    noise: Noise = None,
     kernel: Annotated[
         str | None,
         option(
             "--kernel",
-            say="nuts, xhmc, hmc, windowed, mala or random-walk; its settings: [kernel] of a file.",
+            say="nuts, xhmc, hmc, windowed, mala, random-walk, gibbs, dynamical-a or -b; settings: [kernel] of a file.",
             metavar="NAME",
         ),
     ] = None,
@@ -122,9 +140,7 @@ def fit(
     thin: Annotated[
         int | None, option("--thin", say="Transitions for each kept draw; 1 unless set.", metavar="COUNT")
     ] = None,
-    seed: Annotated[
-        int | None, option("--seed", say="Of the split and of the chains; 0 unless set.", metavar="NUMBER")
-    ] = None,
+    seed: Seed = None,
     devices: Annotated[
         int | None, option("--devices", say="Cores (or accelerators) to use; all unless set.", metavar="COUNT")
     ] = None,
@@ -132,9 +148,7 @@ def fit(
         float | None,
         option("--time-limit", say="Stop after so many seconds and keep the draws.", metavar="SECONDS"),
     ] = None,
-    settings: Annotated[
-        str | None, option("--settings", say="TOML file of settings; options override it.", metavar="FILE")
-    ] = None,
+    settings: SettingsFile = None,
     out: Annotated[
         str | None, option("--out", say="Run directory to write; NAME-run unless set.", metavar="RUN")
     ] = None,
@@ -170,15 +184,53 @@ def fit(
             "time_limit": time_limit,
         },
     }
-    given = {name: {key: one for key, one in table.items() if one is not None} for name, table in options.items()}
     with errors_in_one_line():
         from ergonet.cli.settings import read_settings_file, resolve
 
-        resolved = resolve(source, read_settings_file(settings) if settings is not None else {}, given)
+        resolved = resolve(source, read_settings_file(settings) if settings is not None else {}, _given(options))
         from ergonet.cli import fitting
 
         code = fitting.run(resolved, out=out, overwrite=overwrite, strict=strict, quiet=quiet, began=began)
     raise typer.Exit(code)
+
+
+@app.command("prior-check", short_help="Draw functions from the prior, before any data.")
+def prior_check(
+    source: Source = None,
+    *,
+    target: Target = None,
+    task: Task = None,
+    one_hot: OneHot = None,
+    hidden: Hidden = None,
+    activation: Activation = None,
+    bias: Bias = None,
+    prior: Prior = None,
+    prior_scale: PriorScale = None,
+    likelihood: Likelihood = None,
+    noise: Noise = None,
+    seed: Seed = None,
+    settings: SettingsFile = None,
+    draws: Annotated[int, typer.Option("--draws", help="Functions to draw.", metavar="COUNT")] = 200,
+    out: Annotated[str, typer.Option("--out", help="Picture to write: PNG, SVG or PDF.")] = "prior-check.png",
+) -> None:
+    """Draw functions from the prior for DATA, and set them beside the range of the target.
+
+    Takes the settings and options of `ergonet fit`. No sampling: seconds.
+    """
+    options = {
+        "data": {"target": target or None, "task": task, "one_hot": one_hot},
+        "network": {"hidden": parse_hidden(hidden), "activation": activation, "bias": bias},
+        "prior": {"name": prior, "scale": prior_scale},
+        "likelihood": {"name": likelihood, "noise": noise},
+        "run": {"seed": seed},
+    }
+    with errors_in_one_line():
+        from ergonet.cli.settings import read_settings_file, resolve
+
+        resolved = resolve(source, read_settings_file(settings) if settings is not None else {}, _given(options))
+        from ergonet.cli import prior_check as checking
+
+        sys.stdout.write(f"{checking.run(resolved, num_draws=draws, out=out)}\n")
 
 
 @app.command(short_help="Predict new rows.")
@@ -268,6 +320,11 @@ def reproduce(
             return
         text = reproducing.run(name, mode=chosen[0] if chosen else "full", seeds=seeds, out=out)
         sys.stdout.write(f"{text}\n")
+
+
+def _given(options: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Without what was not given."""
+    return {name: {key: one for key, one in table.items() if one is not None} for name, table in options.items()}
 
 
 def parse_hidden(text: str | None) -> list[int] | None:

@@ -9,6 +9,7 @@ from ergonet.plots.calibration import coverage_plot, reliability_diagram
 from ergonet.plots.chains import convergence_plot, log_posterior_trace, rank_plot
 from ergonet.plots.hyperparameters import relevance_plot, scales_plot
 from ergonet.plots.images import uncertain_images
+from ergonet.plots.prior import prior_functions, prior_histogram, save_side_by_side
 from ergonet.plots.regression import prediction_vs_truth, residual_plot
 from ergonet.plots.transitions import energy_plot, transitions_plot
 
@@ -18,10 +19,13 @@ __all__ = [
     "energy_plot",
     "log_posterior_trace",
     "prediction_vs_truth",
+    "prior_functions",
+    "prior_histogram",
     "rank_plot",
     "relevance_plot",
     "reliability_diagram",
     "residual_plot",
+    "save_side_by_side",
     "scales_plot",
     "transitions_plot",
     "uncertain_images",

@@ -1,0 +1,123 @@
+"""`ergonet prior-check`: functions from the prior, before any target is looked at."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ergonet._errors import SettingError
+from ergonet.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from ergonet.datasets.dataset import Dataset
+    from ergonet.prediction.prior_check import PriorPrediction
+
+POINTS = 100
+WIDE, NARROW = 5.0, 0.2  # a function's spread over the rows, in standard deviations of the target
+SURE = 0.99
+MOSTLY = 0.5
+
+
+def run(settings: Settings, *, num_draws: int, out: str) -> str:
+    """Draw, save a picture, and say what the prior expects.
+
+    Args:
+        settings: resolved, before the data are known.
+        num_draws: functions, at least 1.
+        out: the picture, PNG, SVG or PDF.
+
+    Returns:
+        What was found, a sentence a line.
+
+    Raises:
+        ErgonetError: bad data or settings.
+    """
+    path = Path(out)
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise SettingError(f"`--out` must be a picture, .png, .svg or .pdf, got {out!r}.")
+    from ergonet.cli import build
+    from ergonet.cli.fitting import load_data
+
+    dataset = load_data(settings.data, seed=settings.run.seed)
+    build.check(settings)
+    settings = build.complete(settings, dataset.preprocessing)
+    model = build.model_of(settings, dataset.preprocessing)
+    sys.stdout.write(f"{model.prior.describe()}\n")
+
+    from ergonet.prediction.prior_check import prior_predictive
+
+    at_rows = prior_predictive(model, dataset.x_train, num_draws=num_draws, seed=settings.run.seed)
+    feature, grid = _line(dataset)
+    along = prior_predictive(model, grid, num_draws=num_draws, seed=settings.run.seed)
+    of_task = _classes if dataset.task == "classification" else _reals
+    return of_task(dataset, at_rows, along.mean, feature, path)
+
+
+def _line(dataset: "Dataset") -> tuple[int, np.ndarray]:
+    """The input with the widest range, and rows along it with all others at their means."""
+    x = dataset.x_train
+    feature = int(np.argmax(np.ptp(x, axis=0)))
+    grid = np.repeat(x.mean(axis=0, keepdims=True), POINTS, axis=0)
+    grid[:, feature] = np.linspace(x[:, feature].min(), x[:, feature].max(), POINTS)
+    return feature, grid
+
+
+def _reals(dataset: "Dataset", found: "PriorPrediction", along: np.ndarray, feature: int, path: Path) -> str:
+    from ergonet import plots
+
+    preprocessing = dataset.preprocessing
+    name, target = preprocessing.encoded_names[feature], preprocessing.target_names[0]
+    spread = found.mean[:, :, 0].std(axis=1)  # standardised: the target's own is 1
+    low, middle, high = np.percentile(spread, (5, 50, 95))
+    scale = float(preprocessing.target_sd[0])
+    truth = preprocessing.inverse_mean(dataset.y_train)[:, 0]
+    predicted = preprocessing.inverse_mean(found.targets)[..., 0]
+    lines = preprocessing.inverse_mean(along)[..., 0]
+    x = dataset.x_train[:, feature]
+    grid = np.linspace(x.min(), x.max(), POINTS)
+    plots.save_side_by_side(
+        str(path),
+        lambda axes: plots.prior_functions(grid, lines, name=f"{name} (standardised)", target=target, axes=axes),
+        lambda axes: plots.prior_histogram(predicted, truth, name=target, axes=axes),
+    )
+    told = (
+        f"Over the rows, a function from the prior has a standard deviation of {scale * middle:.3g} in the median "
+        f"({scale * low:.3g} to {scale * high:.3g} in 90 % of the draws); that of {target} is {scale:.3g}.\n"
+    )
+    if middle > WIDE:
+        told += (
+            f"That is {middle:.2g} times the target's: most functions from the prior are far too steep. Use a smaller "
+            f"`--prior-scale` (or width).\n"
+        )
+    elif middle < NARROW:
+        told += (
+            f"That is {middle:.2g} times the target's: the prior hardly allows what the data show. Use a larger "
+            f"`--prior-scale` (or width).\n"
+        )
+    return f"{told}Picture: {path}"
+
+
+def _classes(dataset: "Dataset", found: "PriorPrediction", along: np.ndarray, feature: int, path: Path) -> str:
+    from ergonet import plots
+
+    name = dataset.preprocessing.encoded_names[feature]
+    surest = found.mean.max(axis=2)
+    x = dataset.x_train[:, feature]
+    label = f"P({dataset.preprocessing.classes[0]})"
+    grid = np.linspace(x.min(), x.max(), POINTS)
+    plots.save_side_by_side(
+        str(path),
+        lambda axes: plots.prior_functions(grid, along[..., 0], name=name, target=label, axes=axes),
+        lambda axes: plots.prior_histogram(surest, name="probability of the surest class", axes=axes),
+    )
+    sure = float(np.mean(surest > SURE))
+    winners = found.mean.argmax(axis=2)
+    most = np.asarray([np.bincount(draw).max() / draw.size for draw in winners])
+    told = (
+        f"Before any data, the surest class has probability {np.median(surest):.2f} in the median; it is above {SURE} "
+        f"at {sure:.0%} of the rows. One class wins at {np.median(most):.0%} of the rows of a draw.\n"
+    )
+    if sure > MOSTLY:
+        told += "The prior is sure of itself nearly everywhere: use a smaller `--prior-scale` (or width).\n"
+    return f"{told}Picture: {path}"

@@ -1,0 +1,61 @@
+"""What a model believes before it sees any target: functions and predictions drawn from the prior."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from ergonet._errors import SettingError
+from ergonet._types import Array
+from ergonet.models.network_posterior import BayesianNetwork
+
+
+@dataclass(frozen=True)
+class PriorPrediction:
+    """Draws from the prior at given inputs, in the units of the network.
+
+    Attributes:
+        mean: of every drawn function, `[draw, rows, targets]`, or class probabilities `[draw, rows, classes]`.
+        noise_sd: standard deviation of the noise around it, `[draw, rows, targets]`; None for classes.
+        targets: one simulated target per draw and row, `[draw, rows, targets]`; class numbers `[draw, rows, 1]`.
+    """
+
+    mean: np.ndarray
+    noise_sd: np.ndarray | None
+    targets: np.ndarray
+
+
+def prior_predictive(model: BayesianNetwork, x: Any, *, num_draws: int = 100, seed: int) -> PriorPrediction:
+    """Draw weights and hyperparameters from the prior, and what they predict at `x`.
+
+    Args:
+        model: network, prior and likelihood.
+        x: inputs `[rows, features]`, as `condition` takes them.
+        num_draws: functions, at least 1.
+        seed: 0 to 2^32 - 1.
+
+    Raises:
+        SettingError: `num_draws` is below 1, or the inputs do not fit the network.
+    """
+    if isinstance(num_draws, bool) or not isinstance(num_draws, int) or num_draws < 1:
+        raise SettingError(f"`prior_predictive(num_draws=...)` must be an integer of at least 1, got {num_draws!r}.")
+    inputs = jax.device_put(model.network.prepare(np.asarray(x, np.float32)))
+    keys = jax.random.split(jax.random.key(seed), num_draws)
+    mean, variance, targets = (np.asarray(part).swapaxes(1, 2) for part in _draw(model, keys, inputs))
+    is_classes = model.likelihood.is_classification
+    return PriorPrediction(mean=mean, noise_sd=None if is_classes else np.sqrt(variance), targets=targets)
+
+
+@eqx.filter_jit
+def _draw(model: BayesianNetwork, keys: Array, inputs: Array) -> tuple[Array, Array, Array]:
+    def one(key: Array) -> tuple[Array, Array, Array]:
+        key_position, key_noise = jax.random.split(key)
+        position = model.sample_prior(key_position, inputs.dtype)
+        own, outputs = model.split(position)[1], model.outputs(position, inputs)
+        likelihood = model.likelihood
+        targets = likelihood.sample(key_noise, own, outputs)
+        return likelihood.mean(own, outputs), likelihood.variance(own, outputs), targets
+
+    return jax.lax.map(one, keys)

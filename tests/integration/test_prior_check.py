@@ -1,0 +1,84 @@
+"""`ergonet prior-check` and `ergonet.prior_predictive`: what a model believes before any data."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ergonet
+from ergonet import MLP, BayesianNetwork, likelihoods, priors
+from ergonet._errors import SettingError
+from ergonet.cli.prior_check import run
+from ergonet.cli.settings import resolve
+
+
+def check(source, tmp_path, **tables):
+    out = tmp_path / "prior.png"
+    told = run(resolve(source, {}, tables), num_draws=40, out=str(out))
+    assert out.stat().st_size > 5000
+    return told
+
+
+def test_a_prior_that_fits_the_data_gets_no_advice(tmp_path, capsys):
+    told = check("diabetes", tmp_path)
+    assert "that of progression is 78" in told
+    assert "--prior-scale" not in told
+    assert "layers.0.weight" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("scale", "expected"), [(40.0, "Use a smaller"), (0.05, "Use a larger")])
+def test_a_prior_far_from_the_data_is_said_to_be(scale, expected, tmp_path):
+    told = check("diabetes", tmp_path, prior={"scale": scale})
+    assert expected in told
+
+
+def test_classes_and_hyperparameters(tmp_path, capsys):
+    told = check("digits", tmp_path, prior={"name": "normal-gamma", "width": 3.0})
+    assert "sure of itself nearly everywhere" in told
+    assert "prior.layers.0.weight.log_precision" in capsys.readouterr().out
+    assert "sure of itself" not in check("digits", tmp_path, prior={"name": "normal", "scale": 0.1})
+
+
+def test_a_picture_of_another_kind_is_refused_before_any_work(tmp_path):
+    with pytest.raises(SettingError, match=r"`--out` must be a picture, .png, .svg or .pdf, got 'prior.txt'"):
+        run(resolve("no-such-file.csv", {}, {}), num_draws=1, out="prior.txt")
+
+
+def test_the_command(tmp_path):
+    def ergonet_command(*arguments):
+        command = [Path(sys.executable).with_name("ergonet"), "prior-check", "two-moons", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+
+    answer = ergonet_command("--draws", "10", "--seed", "3")
+    assert answer.returncode == 0, answer.stderr
+    assert "Picture: prior-check.png" in answer.stdout
+    assert (tmp_path / "prior-check.png").exists()
+    refused = ergonet_command("--draws", "0")
+    assert refused.returncode == 1
+    assert "num_draws" in refused.stderr
+
+
+def test_prior_predictive_has_the_moments_of_a_linear_network():
+    x = np.array([[1.0, 2.0], [0.0, 1.0], [3.0, 0.0]])
+    model = BayesianNetwork(MLP((2, 1), bias=False), priors.Normal(2.0), likelihoods.Gaussian(noise=0.5))
+    found = ergonet.prior_predictive(model, x, num_draws=4000, seed=0)
+    assert found.mean.shape == found.targets.shape == (4000, 3, 1)
+    variance = 4 * np.sum(x**2, axis=1)
+    np.testing.assert_allclose(found.mean[..., 0].var(axis=0), variance, rtol=0.1)
+    np.testing.assert_allclose((found.targets - found.mean)[..., 0].std(axis=0), 0.5, rtol=0.05)
+    assert np.all(found.noise_sd == 0.5)
+
+
+def test_prior_predictive_of_classes_and_its_errors():
+    model = BayesianNetwork(MLP((2, 3)), priors.Normal(1.0), likelihoods.Categorical())
+    found = ergonet.prior_predictive(model, np.zeros((5, 2)), num_draws=7, seed=0)
+    assert found.mean.shape == (7, 5, 3)
+    assert found.noise_sd is None
+    np.testing.assert_allclose(found.mean.sum(axis=2), 1, rtol=1e-5)
+    assert set(np.unique(found.targets)) <= {0, 1, 2}
+    with pytest.raises(
+        SettingError, match=r"`prior_predictive\(num_draws=...\)` must be an integer of at least 1, got 0"
+    ):
+        ergonet.prior_predictive(model, np.zeros((5, 2)), num_draws=0, seed=0)
