@@ -1,7 +1,8 @@
-"""What a gradient, a leapfrog step and a no-U-turn step cost, one chain on one thread; run as a process of its own.
+"""What a gradient and a step of each trajectory cost, one chain on one thread; run as a process of its own.
 
-`matrix products` are the products of one gradient and nothing else: forward, and backward to every weight. A compiled
-loop feeds its result back, so that nothing can be hoisted or dropped.
+`products` are the matrix products of one gradient and nothing else: forward, and backward to every weight. A
+`matrix-vector product` is M^-1 p with a dense M^-1. A compiled loop feeds its result back, so that nothing can be
+hoisted or dropped.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from benchmarks.timing import interleaved
 TINY = 1e-9  # keeps a loop's state where it is, and the compiler from seeing that
 STEP_SIZE = 1e-5  # so small that a tree of 2^10 states never turns
 DOUBLINGS = 10
+DENSE_SHARE = 10  # a step with a dense metric costs some twenty gradients, so fewer of them make a call
 
 
 def compile_cpu(function: Callable[..., Any], *arguments: Any) -> Callable[[], object]:
@@ -82,6 +84,13 @@ def numpy_products(weights: list[np.ndarray], inputs: np.ndarray, steps: int) ->
     return run
 
 
+def vector_product_loop(matrix: Any, vector: Any, steps: int) -> Any:
+    """`steps` products of a matrix with a vector, one after another."""
+    import jax
+
+    return jax.lax.fori_loop(0, steps, lambda _, vector: vector + TINY * (matrix @ vector), vector)
+
+
 def trajectory(kernel: Any, target: Any, position: Any) -> tuple[Callable[[], object], int]:
     """One transition of a kernel as a blocking call, and how many gradients it takes."""
     import jax
@@ -102,8 +111,6 @@ def measure(problem: Problem, *, turns: int, steps: int) -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
-    import ergonet
-
     target = ergonet_target(problem)
     position = jnp.asarray(to_ergonet(problem, problem.starts[:1])[0])
     rows_first = log_density(problem)
@@ -112,22 +119,38 @@ def measure(problem: Problem, *, turns: int, steps: int) -> dict[str, Any]:
         for layer, (fan_in, out) in enumerate(zip(problem.sizes[:-1], problem.sizes[1:], strict=True))
     ]
     inputs = np.ascontiguousarray(problem.x.T)
-    static, _ = trajectory(ergonet.HMC(num_steps=steps, length_jitter=0.0), target, position)
-    tree, tree_steps = trajectory(ergonet.NUTS(max_doublings=DOUBLINGS), target, position)
+    few = max(1, steps // DENSE_SHARE)
+    matrix = jax.random.normal(jax.random.key(0), (problem.dim, problem.dim), position.dtype)
     calls = {
-        "gradient": compile_cpu(lambda t, q: gradient_loop(t.potential, q, steps), target, position),
-        "gradient, rows first": compile_cpu(
-            lambda q: gradient_loop(lambda p: -rows_first(p), q, steps), jnp.asarray(problem.starts[0])
+        "gradient": (compile_cpu(lambda t, q: gradient_loop(t.potential, q, steps), target, position), steps),
+        "gradient, rows first": (
+            compile_cpu(lambda q: gradient_loop(lambda p: -rows_first(p), q, steps), jnp.asarray(problem.starts[0])),
+            steps,
         ),
-        "products, XLA": compile_cpu(
-            lambda w, x: product_loop(w, x, steps), [jnp.asarray(w) for w in weights], jnp.asarray(inputs)
+        "products, XLA": (
+            compile_cpu(lambda w, x: product_loop(w, x, steps), [jnp.asarray(w) for w in weights], jnp.asarray(inputs)),
+            steps,
         ),
-        "products, NumPy": numpy_products(weights, inputs, steps),
+        "products, NumPy": (numpy_products(weights, inputs, steps), steps),
+        **{name: trajectory(kernel, target, position) for name, kernel in kernels(steps, few).items()},
+        "matrix-vector product": (compile_cpu(lambda m, v: vector_product_loop(m, v, few), matrix, position), few),
     }
-    found = interleaved({**calls, "static step": static, "doubling step": tree}, turns=turns, per_call=steps)
-    # A tree has its own number of steps.
-    found["doubling step"] = [value * steps / tree_steps for value in found["doubling step"]]
-    return {"microseconds": found, "dim": problem.dim, "rows": len(problem.x)}
+    found = interleaved({name: call for name, (call, _) in calls.items()}, turns=turns, per_call=1)
+    microseconds = {name: [value / calls[name][1] for value in values] for name, values in found.items()}
+    return {"microseconds": microseconds, "dim": problem.dim, "rows": len(problem.x)}
+
+
+def kernels(steps: int, few: int) -> dict[str, Any]:
+    """Kernels by what a step of theirs is called, with trajectories of `steps` or `few` steps, or of full trees."""
+    import ergonet
+
+    return {
+        "static step": ergonet.HMC(num_steps=steps, length_jitter=0.0),
+        "windowed step": ergonet.WindowedHMC(num_steps=steps, length_jitter=0.0),
+        "doubling step": ergonet.NUTS(max_doublings=DOUBLINGS),
+        "doubling step, exhaustive": ergonet.XHMC(max_doublings=DOUBLINGS),
+        "static step, dense metric": ergonet.HMC(num_steps=few, length_jitter=0.0, metric="dense"),
+    }
 
 
 def main() -> None:

@@ -37,8 +37,10 @@ PROBLEMS = """
 STEPS = """
 ## Gradients and steps
 Microseconds of one, in a compiled loop on one thread. *Rows first* is `tanh(X @ W)`, as the peers' density is written;
-*gradient* is the library's own network. *Products* are the matrix products of one gradient and nothing else. A *step*
-is a leapfrog step in a compiled trajectory: static, or in a no-U-turn tree of 1023 steps.
+*gradient* is the library's own network. *Products* are the matrix products of one gradient and nothing else;
+*matrix-vector product* is M^-1 p with a dense M^-1 of all weights. A *step* is a leapfrog step in a compiled trajectory
+with a diagonal metric unless it says dense: static, with windows of 4 states, or in a tree of 1023 steps that doubles
+until it turns (no-U-turn) or is *exhaustive*.
 """
 
 SAMPLERS = """
@@ -82,11 +84,8 @@ def goal_table(goals: Sequence[Goal]) -> str:
     """One line per target."""
     rows = []
     for goal in goals:
-        bound = f"{'at most' if goal.at_most else 'at least'} {goal.bound:g}"
-        verdict = "met" if goal.is_met else "**not met**"
-        rows.append(
-            (goal.what, goal.measured.text(), bound, verdict if goal.decides else f"{verdict} (for information)")
-        )
+        verdict = ("met" if goal.is_met else "**not met**") + ("" if goal.decides else " (for information)")
+        rows.append((goal.what, goal.measured.text(), goal.bound_text, verdict))
     return table(("what", "measured", "target", ""), rows)
 
 

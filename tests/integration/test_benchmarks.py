@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import kernels, page, problems, rounds
+from benchmarks import gradients, kernels, page, problems, rounds, targets
 from benchmarks.timing import Spread
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,6 +47,9 @@ def test_a_quick_run_writes_its_page_with_a_row_for_every_sampler(tmp_path: Path
     for runs in record["samplers"].values():
         assert all(run["run_seconds"] > 0 and run["gradients"] > 0 for run in runs)
     assert set(record["gradients"]) == set(problems.PROBLEMS)
+    for measured in record["gradients"].values():
+        assert set(gradients.kernels(4, 4)) < set(measured["microseconds"])
+        assert all(min(times) > 0 for times in measured["microseconds"].values())
 
 
 def test_a_quick_run_does_not_replace_the_published_results() -> None:
@@ -114,6 +117,38 @@ def test_effective_draws_of_independent_draws_are_their_number() -> None:
     values = np.random.default_rng(0).standard_normal((4, 500, 30))
     least, median = rounds.effective_draws(values)
     assert 0.7 * 2000 < least <= median < 1.3 * 2000
+
+
+def test_steps_are_compared_with_gradients_with_other_steps_and_with_products() -> None:
+    names = ("products, NumPy", "products, XLA", *gradients.kernels(4, 4))
+    times = {name: [10.0, 20.0] for name in names} | {
+        "gradient": [10.0, 10.0],
+        "doubling step": [11.0, 12.0],
+        "doubling step, exhaustive": [11.0, 12.0],
+        "windowed step": [22.0, 24.0],
+        "static step, dense metric": [70.0, 50.0],
+        "matrix-vector product": [40.0, 40.0],
+    }
+    goals = targets.gradient_goals({name: {"microseconds": times} for name in problems.PROBLEMS})
+    found = {goal.what: goal for goal in goals}
+    assert found["P1: static step / gradient"].measured == Spread(1.5, 1.0, 2.0)
+    assert found["P2: no-U-turn step / gradient"].measured.median == pytest.approx(1.15)
+    assert found["P1: exhaustive step / no-U-turn step"].measured == Spread(1.0, 1.0, 1.0)
+    assert found["P2: windowed step / no-U-turn step"].measured == Spread(2.0, 2.0, 2.0)
+    dense = found["P1: (static step with a dense metric - gradient) / matrix-vector product"]
+    assert dense.measured == Spread(1.25, 1.0, 1.5)
+    assert dense.is_met
+
+
+@pytest.mark.parametrize(
+    ("measured", "at_most", "met"), [(1.04, True, True), (1.06, True, False), (0.96, False, True), (0.94, False, False)]
+)
+def test_what_noise_is_allowed_is_printed_beside_the_bound(measured: float, at_most: bool, met: bool) -> None:
+    goal = targets.Goal("a", Spread(measured, measured, measured), 1.0, at_most=at_most, allowance=0.05)
+    assert goal.is_met == met
+    row = page.goal_table([goal]).splitlines()[-1]
+    assert f"{'at most' if at_most else 'at least'} 1, 0.05 allowed for noise" in row
+    assert ("not met" in row) != met
 
 
 def test_a_spread_is_a_median_with_its_range() -> None:

@@ -132,6 +132,20 @@ def test_a_metric_is_the_factor_of_its_covariance(name):
     np.testing.assert_allclose(back @ as_matrix.T, np.eye(3), atol=1e-12)
 
 
+@pytest.mark.parametrize("dim", [1, 256, 257, 600])
+def test_a_dense_metric_in_panels_is_its_factor(dim):
+    rng = np.random.default_rng(dim)
+    factor = np.tril(0.3 * rng.normal(size=(dim, dim)) / np.sqrt(dim), -1) + np.diag(rng.uniform(0.5, 2.0, dim))
+    metric = DenseMetric(factor=jnp.asarray(factor))
+    vector = jnp.asarray(rng.normal(size=dim))
+    assert (len(metric.panels) == 1) == (dim <= 256)
+    np.testing.assert_array_equal(metric.factor, factor)
+    np.testing.assert_allclose(metric.to_position(vector), factor @ vector, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(metric.to_momentum(vector), factor.T @ vector, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(metric.textbook_momentum(vector), np.linalg.solve(factor.T, vector), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(metric.inverse_mass_matrix(vector), factor @ factor.T, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", integrator_names())
 def test_a_step_costs_the_gradients_that_it_claims(name):
     calls = []

@@ -94,3 +94,21 @@ def test_scalars_of_two_floating_dtypes_are_refused():
     mixed = (jnp.asarray(1.0, jnp.float32), jnp.asarray(1.0, jnp.float16))
     with pytest.raises(TypeError, match="one floating dtype"):
         packed_while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1]), mixed)
+
+
+def test_flags_do_not_disturb_each_other_in_a_packed_loop():
+    start = (jnp.asarray(0, jnp.int32), [jnp.asarray(place % 3 == 0) for place in range(31)])
+
+    def turn(carry):
+        count, flags = carry
+        return count + 1, [flags[-1], *flags[:-1]]
+
+    _, flags = packed_while_loop(lambda s: s[0] < 5, turn, start)
+    assert all(flag.dtype == bool for flag in flags)
+    np.testing.assert_array_equal(flags, np.roll([place % 3 == 0 for place in range(31)], 5))
+
+
+def test_more_flags_than_an_integer_holds_are_refused():
+    flags = [jnp.asarray(False)] * 32
+    with pytest.raises(TypeError, match="at most 31 boolean"):
+        packed_while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1]), (jnp.asarray(0, jnp.int32), flags))

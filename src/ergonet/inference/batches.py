@@ -46,17 +46,17 @@ def advance_chain(
     def begin(lane: ChainRecord):
         tuning = chains.proposed_length(kernel, lane, plan)
         key = jax.random.fold_in(lane.key, lane.transition)
-        return kernel.begin(key, target, lane.state, tuning), tuning
+        return kernel.begin(key, target.with_offset(lane.offset), lane.state, tuning), tuning
 
     def conclude(lane: ChainRecord, trajectory: Any, tuning: Tuning, lane_draws: Draws, start: Array):
         state, info = kernel.conclude(trajectory)
         learning, new_tuning = chains.learn(kernel, target, lane, tuning, plan, state, info)
         index = ((lane.transition - start) // thin.astype(start.dtype)).astype(jnp.int32)
         is_first = (lane.transition - start) % thin.astype(start.dtype) == 0
-        row = Draws(positions=state.position, potential=state.potential, step_size=lane.tuning.step_size, info=info)
+        row = chains.drawn(state, lane.tuning.step_size, info, lane.offset)
         before = jax.tree.map(lambda all_: all_[index], lane_draws)
-        merged = chains.merge_infos(before.info, info)
-        info = jax.tree.map(lambda one, both: jnp.where(is_first, one, both), info, merged)
+        merged = chains.merge_infos(before.info, row.info)
+        info = jax.tree.map(lambda one, both: jnp.where(is_first, one, both), row.info, merged)
         row = eqx.tree_at(lambda r: r.info, row, info)
         lane_draws = jax.tree.map(
             lambda all_, new: lax.dynamic_update_index_in_dim(all_, new.astype(all_.dtype), index, 0),
@@ -64,7 +64,12 @@ def advance_chain(
             row,
         )
         lane = ChainRecord(
-            key=lane.key, transition=lane.transition + 1, state=state, tuning=new_tuning, learning=learning
+            key=lane.key,
+            transition=lane.transition + 1,
+            state=state,
+            tuning=new_tuning,
+            learning=learning,
+            offset=lane.offset,
         )
         return lane, *begin(lane), lane_draws
 
@@ -74,7 +79,9 @@ def advance_chain(
     def body(carry: Any):
         records, trajectories, tunings, all_draws = carry
         active = records.transition - first < wanted
-        advanced = jax.vmap(lambda t, u: kernel.advance(target, t, u))(trajectories, tunings)
+        advanced = jax.vmap(lambda lane, t, u: kernel.advance(target.with_offset(lane.offset), t, u))(
+            records, trajectories, tunings
+        )
         trajectories = _where(active, advanced, trajectories)
         ended = active & jax.vmap(kernel.finished)(trajectories)
 

@@ -36,13 +36,18 @@ class Learning(eqx.Module):
 
 
 class ChainRecord(eqx.Module):
-    """A chain between two transitions."""
+    """A chain between two transitions.
+
+    Potentials in its state leave out `offset`, the sum over rows at the end of the last stage of its warm-up, so that
+    float32 energies are as exact for many rows as for few (`Target.with_offset`). Draws have it put back.
+    """
 
     key: Key[Array, "..."]
     transition: UInt[Array, "..."]
     state: State
     tuning: Tuning
     learning: Learning
+    offset: Float[Array, "..."]
 
 
 class Plan(eqx.Module):
@@ -116,7 +121,14 @@ def first_record(kernel: AbstractKernel, target: Target, key: PRNGKey, position:
         moments=welford.blank(tuning.metric.observed(position, state.gradient), tuning.metric.blank_moments(position)),
         lengths=length.blank(_lengths_seen(kernel, target, position)),
     )
-    return ChainRecord(key=key, transition=jnp.zeros((), jnp.uint32), state=state, tuning=tuning, learning=learning)
+    return ChainRecord(
+        key=key,
+        transition=jnp.zeros((), jnp.uint32),
+        state=state,
+        tuning=tuning,
+        learning=learning,
+        offset=jnp.zeros_like(state.potential),
+    )
 
 
 def _lengths_seen(kernel: AbstractKernel, target: Target, position: Array) -> Array:
@@ -134,6 +146,7 @@ def advance_chain(
     capacity: int,
 ) -> tuple[ChainRecord, Draws]:
     """`count` kept draws of `thin` transitions each, at most `capacity` of them."""
+    target = target.with_offset(record.offset)
     blank = blank_draws(kernel, target, record, capacity)
 
     def transition(_: Count, carry: tuple[ChainRecord, Info]) -> tuple[ChainRecord, Info]:
@@ -143,7 +156,12 @@ def advance_chain(
         state, info = run_transition(kernel, key, target, record.state, tuning)
         learning, tuning = learn(kernel, target, record, tuning, plan, state, info)
         return ChainRecord(
-            key=record.key, transition=record.transition + 1, state=state, tuning=tuning, learning=learning
+            key=record.key,
+            transition=record.transition + 1,
+            state=state,
+            tuning=tuning,
+            learning=learning,
+            offset=record.offset,
         ), merge_infos(before, info)
 
     def kept(index: Count, carry: tuple[ChainRecord, Draws]) -> tuple[ChainRecord, Draws]:
@@ -151,11 +169,17 @@ def advance_chain(
         step_size = record.tuning.step_size
         nothing = no_info(jax.tree.map(lambda leaf: leaf[0], blank.info))
         record, info = lax.fori_loop(0, thin, transition, (record, nothing))  # one body, so one compilation of it
-        row = Draws(positions=record.state.position, potential=record.state.potential, step_size=step_size, info=info)
+        row = drawn(record.state, step_size, info, record.offset)
         written = jax.tree.map(lambda all_, new: lax.dynamic_update_index_in_dim(all_, new, index, 0), draws, row)
         return record, written
 
     return lax.fori_loop(0, count, kept, (record, blank))
+
+
+def drawn(state: State, step_size: Scalar, info: Info, offset: Scalar) -> Draws:
+    """A row of draws, with the offset put back."""
+    whole = eqx.tree_at(lambda one: one.energy, info, info.energy + offset)
+    return Draws(positions=state.position, potential=state.potential + offset, step_size=step_size, info=whole)
 
 
 def blank_draws(kernel: AbstractKernel, target: Target, record: ChainRecord, capacity: int) -> Draws:
@@ -235,11 +259,14 @@ def learn(
 def finish_stage(
     kernel: AbstractKernel, target: Target, record: ChainRecord, plan: Plan, is_last: Bool[Array, ""]
 ) -> ChainRecord:
-    """Apply what a stage has learned.
+    """Apply what a stage has learned, and take the potential's offset where the chain is now.
 
     The metric is renewed and a step size searched for it; the best length is taken; after the last stage the averaged
     step size stays.
     """
+    offset = target.offset_at(record.state.position)
+    target = target.with_offset(offset)
+    record = eqx.tree_at(lambda one: one.state.potential, record, target.potential(record.state.position))
     needs, learning, tuning = kernel.warmup(), record.learning, record.tuning
     metric, averaging, num_steps, lengths = (
         tuning.metric,
@@ -275,4 +302,5 @@ def finish_stage(
         state=record.state,
         tuning=Tuning(step_size=step_size, metric=metric, num_steps=num_steps),
         learning=Learning(averaging=averaging, moments=moments, lengths=lengths),
+        offset=offset,
     )

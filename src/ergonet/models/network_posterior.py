@@ -181,6 +181,7 @@ class NetworkPosterior(HierarchicalTarget):
     inputs: Array
     targets: Array
     reference: Array
+    offset: Scalar
     dim: int = eqx.field(static=True)
 
     def __init__(self, model: BayesianNetwork, inputs: Array, targets: Array, reference: Array):
@@ -188,14 +189,12 @@ class NetworkPosterior(HierarchicalTarget):
         self.inputs = inputs
         self.targets = targets
         self.reference = reference
+        self.offset = jnp.zeros((), targets.dtype)
         self.dim = model.dim
 
     def potential(self, position: Position) -> Scalar:
-        return self._potential(position, self.inputs, self.targets, 1.0)
-
-    def _potential(self, position: Position, inputs: Array, targets: Array, scale: float) -> Scalar:
-        rows = self._log_likelihood(position, inputs, targets)
-        return -(self.model.log_prior(position) + scale * jnp.sum(rows)).astype(position.dtype)
+        rows = self.log_likelihood(position) + self.offset / self.targets.shape[1]
+        return -(self.model.log_prior(position) + jnp.sum(rows)).astype(position.dtype)
 
     def _log_likelihood(self, position: Position, inputs: Array, targets: Array) -> Float[Array, "rows"]:
         weights, own = self.model.split(position)
@@ -248,7 +247,15 @@ class NetworkPosterior(HierarchicalTarget):
 
     def minibatch_potential(self, position: Position, rows: Any) -> Scalar:
         inputs, targets = rows
-        return self._potential(position, inputs, targets, self.targets.shape[1] / targets.shape[1])
+        scale = self.targets.shape[1] / targets.shape[1]
+        likelihood = scale * jnp.sum(self._log_likelihood(position, inputs, targets))
+        return -(self.model.log_prior(position) + likelihood).astype(position.dtype)
+
+    def offset_at(self, position: Position) -> Scalar:
+        return -jnp.sum(self.log_likelihood(position)).astype(position.dtype)
+
+    def with_offset(self, offset: Scalar) -> "NetworkPosterior":
+        return eqx.tree_at(lambda target: target.offset, self, offset)
 
     def explain(self, position: Position) -> str:
         own = self.model.split(position)[1]

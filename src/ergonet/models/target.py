@@ -59,6 +59,18 @@ class Target(eqx.Module):
         """The potential with its likelihood estimated from `rows` (data, not indices), scaled up by N / n."""
 
     @abc.abstractmethod
+    def offset_at(self, position: Position) -> Scalar:
+        """The potential's sum over rows at a position; 0 where there are no rows to sum."""
+
+    @abc.abstractmethod
+    def with_offset(self, offset: Scalar) -> "Target":
+        """The same density, with a potential that is smaller by `offset`, taken off row by row.
+
+        A sum over many rows is large, and float32 resolves it to 1e-7 of its size only; what is left of it near the
+        position that the offset was made at is small, so that energy errors do not grow with the number of rows.
+        """
+
+    @abc.abstractmethod
     def explain(self, position: Position) -> str:
         """Which part of the density is not finite at `position`, in words; for error messages."""
 
@@ -190,6 +202,12 @@ class LogDensity(Target):
     def minibatch_potential(self, position: Position, rows: Any) -> Scalar:
         raise _missing("minibatch_potential", "A target from a log density", "Build it with `Target.from_terms`.")
 
+    def offset_at(self, position: Position) -> Scalar:
+        return jnp.zeros((), position.dtype)
+
+    def with_offset(self, offset: Scalar) -> "LogDensity":
+        return self
+
     def explain(self, position: Position) -> str:
         return f"the log density itself is {-self.potential(position)} there"
 
@@ -202,6 +220,7 @@ class LogDensityTerms(Target):
     data: Any
     layout: Layout
     example: Array
+    offset: Scalar
     num_rows: int = eqx.field(static=True)
     dim: int = eqx.field(static=True)
 
@@ -218,10 +237,11 @@ class LogDensityTerms(Target):
         self.layout, self.example = Layout.of(example)
         self.dim = self.layout.dim
         self.num_rows = _count_rows(self.data)
+        self.offset = jnp.zeros((), self.example.dtype)
 
     def potential(self, position: Position) -> Scalar:
         params = self.layout.unravel(position)
-        likelihood = jnp.sum(self.log_likelihood_fn(params, self.data))
+        likelihood = jnp.sum(self.log_likelihood_fn(params, self.data) + self.offset / self.num_rows)
         return -(self.log_prior_fn(params) + likelihood).astype(position.dtype)
 
     def unravel(self, position: Position) -> Any:
@@ -244,6 +264,12 @@ class LogDensityTerms(Target):
         scale = self.num_rows / _count_rows(rows)
         likelihood = scale * jnp.sum(self.log_likelihood_fn(params, rows))
         return -(self.log_prior_fn(params) + likelihood).astype(position.dtype)
+
+    def offset_at(self, position: Position) -> Scalar:
+        return -jnp.sum(self.log_likelihood(position)).astype(position.dtype)
+
+    def with_offset(self, offset: Scalar) -> "LogDensityTerms":
+        return eqx.tree_at(lambda target: target.offset, self, offset)
 
     def explain(self, position: Position) -> str:
         params = self.layout.unravel(position)

@@ -36,7 +36,7 @@ class WeightsGiven(Target):
     hyperparameters: Float[Array, "hyperparameters"]
     dim: int = eqx.field(static=True)
 
-    def whole(self, weights: Position) -> Position:
+    def whole(self, weights: Float[Array, "weights"]) -> Float[Array, "whole"]:
         """The position with the hyperparameters."""
         return jnp.concatenate([weights, self.hyperparameters])
 
@@ -60,6 +60,12 @@ class WeightsGiven(Target):
 
     def minibatch_potential(self, position: Position, rows: Any) -> Scalar:
         return self.target.minibatch_potential(self.whole(position), rows)
+
+    def offset_at(self, position: Position) -> Scalar:
+        return self.target.offset_at(self.whole(position))
+
+    def with_offset(self, offset: Scalar) -> "WeightsGiven":
+        return eqx.tree_at(lambda given: given.target, self, self.target.with_offset(offset))
 
     def explain(self, position: Position) -> str:
         return self.target.explain(self.whole(position))

@@ -83,6 +83,9 @@ class NormalGamma(AbstractPrior):
         lower = tuple(one if isinstance(one, Level) else Level(**one) for one in below)
         if lower and group == "layer":
             raise SettingError("`NormalGamma(group='layer')` has no levels `below`: its groups span several leaves.")
+        names = [group, *(level.group.name for level in lower)]
+        if "layer" in names[1:] or len(set(names)) < len(names):
+            raise SettingError(f"`NormalGamma(below=...)`: every level needs finer groups than the last, got {names}.")
         self.levels = (Level(group, alpha), *lower)
         self.parametrisation = resolve_parametrisation("NormalGamma", parametrisation)
 
