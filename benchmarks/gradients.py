@@ -111,6 +111,8 @@ def measure(problem: Problem, *, turns: int, steps: int) -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
+    import ergonet
+
     target = ergonet_target(problem)
     position = jnp.asarray(to_ergonet(problem, problem.starts[:1])[0])
     rows_first = log_density(problem)
@@ -119,10 +121,17 @@ def measure(problem: Problem, *, turns: int, steps: int) -> dict[str, Any]:
         for layer, (fan_in, out) in enumerate(zip(problem.sizes[:-1], problem.sizes[1:], strict=True))
     ]
     inputs = np.ascontiguousarray(problem.x.T)
+    learned = ergonet_target(problem, ergonet.priors.NormalGamma())
     few = max(1, steps // DENSE_SHARE)
     matrix = jax.random.normal(jax.random.key(0), (problem.dim, problem.dim), position.dtype)
     calls = {
         "gradient": (compile_cpu(lambda t, q: gradient_loop(t.potential, q, steps), target, position), steps),
+        "gradient, learned precisions": (
+            compile_cpu(
+                lambda t, q: gradient_loop(t.potential, q, steps), learned, learned.initial_position(jax.random.key(0))
+            ),
+            steps,
+        ),
         "gradient, rows first": (
             compile_cpu(lambda q: gradient_loop(lambda p: -rows_first(p), q, steps), jnp.asarray(problem.starts[0])),
             steps,

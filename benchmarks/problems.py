@@ -200,13 +200,13 @@ def _transposed(part: np.ndarray, position_ndim: int) -> np.ndarray:
     return np.swapaxes(part, -1, -2) if is_weight else part
 
 
-def ergonet_target(problem: Problem) -> Any:
-    """The posterior from the library's own parts."""
+def ergonet_target(problem: Problem, prior: Any = None) -> Any:
+    """The posterior from the library's own parts; with another prior than N(0, 1) where one is given."""
     import ergonet
 
     likelihoods: Any = ergonet.likelihoods
     is_regression = problem.noise is not None
     likelihood = likelihoods.Gaussian(noise=problem.noise) if is_regression else likelihoods.Categorical()
     network = ergonet.MLP(problem.sizes, activation="tanh", bias=problem.has_bias)
-    model = ergonet.BayesianNetwork(network, ergonet.priors.Normal(1.0), likelihood)
+    model = ergonet.BayesianNetwork(network, prior or ergonet.priors.Normal(1.0), likelihood)
     return model.condition(problem.x, problem.y, reference=problem.x_test)

@@ -72,6 +72,12 @@ def gradient_goals(gradients: Mapping[str, Any]) -> list[Goal]:
                 )
                 for step, key in (("exhaustive step", "doubling step, exhaustive"), ("windowed step", "windowed step"))
             ),
+            Goal(
+                f"{title}: gradient with learned precisions / gradient",
+                ratios(times["gradient, learned precisions"], own),
+                1.1,
+                at_most=True,
+            ),
             Goal(f"{title}: gradient / its matrix products in OpenBLAS", blas, 1.05, at_most=True),
             Goal(f"{title}: gradient / its matrix products in XLA", xla, 1.05, at_most=True, decides=False),
         ]

@@ -123,6 +123,7 @@ def test_steps_are_compared_with_gradients_with_other_steps_and_with_products() 
     names = ("products, NumPy", "products, XLA", *gradients.kernels(4, 4))
     times = {name: [10.0, 20.0] for name in names} | {
         "gradient": [10.0, 10.0],
+        "gradient, learned precisions": [10.0, 12.0],
         "doubling step": [11.0, 12.0],
         "doubling step, exhaustive": [11.0, 12.0],
         "windowed step": [22.0, 24.0],
@@ -133,6 +134,7 @@ def test_steps_are_compared_with_gradients_with_other_steps_and_with_products() 
     found = {goal.what: goal for goal in goals}
     assert found["P1: static step / gradient"].measured == Spread(1.5, 1.0, 2.0)
     assert found["P2: no-U-turn step / gradient"].measured.median == pytest.approx(1.15)
+    assert found["P1: gradient with learned precisions / gradient"].measured == Spread(1.1, 1.0, 1.2)
     assert found["P1: exhaustive step / no-U-turn step"].measured == Spread(1.0, 1.0, 1.0)
     assert found["P2: windowed step / no-U-turn step"].measured == Spread(2.0, 2.0, 2.0)
     dense = found["P1: (static step with a dense metric - gradient) / matrix-vector product"]
