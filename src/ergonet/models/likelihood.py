@@ -17,7 +17,7 @@ from jax.typing import DTypeLike
 from ergonet._errors import DataError, SettingError
 from ergonet._types import Array, Float, PRNGKey, Scalar
 from ergonet.models.network import Leaf, Weights
-from ergonet.models.precision import GammaPrecision
+from ergonet.models.precision import GammaPrecision as GammaPrecision  # noqa: PLC0414 - a public name of this module
 
 Outputs = Float[Array, "outputs rows"]
 Targets = Float[Array, "targets rows"]

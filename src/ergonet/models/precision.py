@@ -53,11 +53,17 @@ class GammaPrecision(eqx.Module):
         return gibbs_log_precision(key, self.log_mean, self.alpha, count, squares)
 
 
-def log_precision_density(log_precision: Array, log_mean: Array | float, alpha: float) -> Array:
-    """Log density of log tau, elementwise, where tau ~ Gamma(alpha / 2, rate alpha / 2 e^-log_mean)."""
+def log_precision_density(
+    log_precision: Array, log_mean: Array | float, alpha: float, ratio: Array | None = None
+) -> Array:
+    """Log density of log tau, elementwise, where tau ~ Gamma(alpha / 2, rate alpha / 2 e^-log_mean).
+
+    `ratio` is e^(log_precision - log_mean), where the caller has it already.
+    """
     shape = alpha / 2
     constant = shape * math.log(shape) - math.lgamma(shape)
-    return shape * (log_precision - log_mean) - shape * jnp.exp(log_precision - log_mean) + constant
+    ratio = jnp.exp(log_precision - log_mean) if ratio is None else ratio
+    return shape * (log_precision - log_mean) - shape * ratio + constant
 
 
 def sample_log_precision(key: PRNGKey, log_mean: Array, alpha: float) -> Array:

@@ -13,7 +13,8 @@ from jax.typing import DTypeLike
 from ergonet._errors import SettingError, suggest
 from ergonet._types import Array, PRNGKey, Scalar
 from ergonet.models.network import Leaf
-from ergonet.models.prior.base import AbstractPrior
+from ergonet.models.prior.base import AbstractPrior, WithRoots
+from ergonet.models.prior.parametrisation import standard_normal
 
 
 class Block(eqx.Module):
@@ -45,7 +46,11 @@ class Block(eqx.Module):
 
     def hyperparameters(self, named: Mapping[str, Array]) -> dict[str, Array]:
         """Its own among all, by the prior's names."""
-        return {name: named[f"prior.{self.name}.{name}"] for name in self.prior.hyperparameters(self.leaf)}
+        names = {name: f"prior.{self.name}.{name}" for name in self.prior.hyperparameters(self.leaf)}
+        own = {name: named[full] for name, full in names.items()}
+        if isinstance(named, WithRoots):
+            return WithRoots(own, {name: named.roots[full] for name, full in names.items()})
+        return own
 
     def cut(self, weights: Array) -> dict[str, Array]:
         """The block's array as its leaves."""
@@ -99,30 +104,50 @@ class PriorAssignment(eqx.Module):
             start += size
         return found
 
+    def parts(self, position: Array) -> tuple[list[tuple[Block, Array]], WithRoots]:
+        """Every block with its coordinates, and all hyperparameters by name.
+
+        The position is split once, so that its gradient is one concatenation: slices would each be padded and added.
+        """
+        blocks, own = self.blocks(), self.own()
+        sizes, own_sizes = ([one.size for one in leaves] for leaves in ([block.leaf for block in blocks], own.values()))
+        start = self.num_weights
+        *pieces, values, _ = jnp.split(position, [*itertools.accumulate(sizes), start + sum(own_sizes)])
+        coordinates = [(block, piece.reshape(block.leaf.shape)) for block, piece in zip(blocks, pieces, strict=True)]
+        roots = jax.lax.optimization_barrier(jnp.exp(-0.5 * values))
+        ends = list(itertools.accumulate(own_sizes))[:-1]
+
+        def by_name(all_: Array) -> dict[str, Array]:
+            split = zip(own.items(), jnp.split(all_, ends), strict=True) if own else ()
+            return {name: piece.reshape(leaf.shape) for (name, leaf), piece in split}
+
+        return coordinates, WithRoots(by_name(values), by_name(roots))
+
     def hyperparameters(self, position: Array) -> dict[str, Array]:
         """All of a position by name."""
-        named, start = {}, self.num_weights
-        for name, leaf in self.own().items():
-            named[name] = position[start : start + leaf.size].reshape(leaf.shape)
-            start += leaf.size
-        return named
+        return self.parts(position)[1]
 
     def split(self, position: Array) -> dict[str, Array]:
         """The network's weights of a flat position as named arrays."""
-        named = self.hyperparameters(position)
+        blocks, named = self.parts(position)
         weights: dict[str, Array] = {}
-        for block in self.blocks():
-            own = block.hyperparameters(named)
-            weights |= block.cut(block.prior.weights(block.coordinates(position), own, block.leaf))
+        for block, coordinates in blocks:
+            weights |= block.cut(block.prior.weights(coordinates, block.hyperparameters(named), block.leaf))
         return weights
 
     def log_prob(self, position: Array) -> Scalar:
         """Log prior density of all coordinates of a flat position."""
-        named, total = self.hyperparameters(position), jnp.zeros((), position.dtype)
-        for block in self.blocks():
+        blocks, named = self.parts(position)
+        standard, terms, total = [jnp.zeros((0,), position.dtype)], [], jnp.zeros((), position.dtype)
+        for block, coordinates in blocks:
             own = block.hyperparameters(named)
-            total = total + block.prior.log_density(block.coordinates(position), own, block.leaf)
-        return total
+            terms += block.prior.own_terms(own, block.leaf)
+            if block.prior.is_standard:
+                standard.append(coordinates.reshape(-1))
+            else:
+                total = total + block.prior.log_density_given(coordinates, own, block.leaf)
+        whole = standard_normal(jnp.concatenate(standard))
+        return total + (whole if len(standard) > 1 else 0.0) + (jnp.sum(jnp.concatenate(terms)) if terms else 0.0)
 
     def sample(self, key: PRNGKey, dtype: DTypeLike, *, is_start: bool = False) -> Array:
         """A flat position drawn from the prior, or with moderate hyperparameters where a chain is to start."""
@@ -150,12 +175,11 @@ class PriorAssignment(eqx.Module):
 
     def gibbs(self, key: PRNGKey, position: Array) -> Array:
         """Hyperparameters `[hyperparameters]`, drawn given the weights of a flat position."""
-        named = self.hyperparameters(position)
-        blocks = self.blocks()
+        blocks, named = self.parts(position)
         drawn = [jnp.zeros((0,), position.dtype)]
-        for one, block in zip(jax.random.split(key, len(blocks)), blocks, strict=True):
+        for one, (block, coordinates) in zip(jax.random.split(key, len(blocks)), blocks, strict=True):
             own = block.hyperparameters(named)
-            weights = block.prior.weights(block.coordinates(position), own, block.leaf)
+            weights = block.prior.weights(coordinates, own, block.leaf)
             found = block.prior.gibbs(one, weights, own, block.leaf)
             drawn += [found[name].reshape(-1) for name in own]
         return jnp.concatenate(drawn)

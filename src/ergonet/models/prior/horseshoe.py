@@ -19,7 +19,7 @@ from ergonet.models.network import Leaf
 from ergonet.models.precision import require_positive
 from ergonet.models.prior.base import AbstractPrior, Hyperparameters
 from ergonet.models.prior.groups import BY_INPUT, Group, resolve_group
-from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, resolve_parametrisation
+from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, NonCentered, resolve_parametrisation
 
 LOCAL, GLOBAL, SLAB = "local", "global", "log_slab_variance"
 HALF_NORMAL, INVERSE_GAMMA = "log_half_normal", "log_inverse_gamma"
@@ -59,15 +59,22 @@ class AbstractHorseshoe(AbstractPrior):
         """Logarithm of a standard half-Cauchy scale."""
         return hyperparameters[f"{place}.{HALF_NORMAL}"] + 0.5 * hyperparameters[f"{place}.{INVERSE_GAMMA}"]
 
-    def log_density(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
-        total = self.parametrisation.log_density(coordinates, self.log_scale(hyperparameters, leaf))
-        for name, distribution in self._distributions().items():
-            value = hyperparameters[name]
-            total = total + jnp.sum(distribution.log_prob(jnp.exp(value)) + value)
-        return total
+    @property
+    def is_standard(self) -> bool:
+        return isinstance(self.parametrisation, NonCentered)
+
+    def log_density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
+        log_scale = self.log_scale(hyperparameters, leaf)
+        return self.parametrisation.log_density(coordinates, log_scale, jnp.exp(log_scale))
+
+    def own_terms(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
+        return [
+            (distribution.log_prob(jnp.exp(hyperparameters[name])) + hyperparameters[name]).reshape(-1)
+            for name, distribution in self._distributions().items()
+        ]
 
     def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
-        return self.parametrisation.weights(coordinates, self.log_scale(hyperparameters, leaf))
+        return self.parametrisation.weights(coordinates, jnp.exp(self.log_scale(hyperparameters, leaf)))
 
     def draw_own(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
         own, distributions = self.hyperparameters(leaf), self._distributions()
@@ -82,9 +89,9 @@ class AbstractHorseshoe(AbstractPrior):
         return {name: jnp.zeros(one.shape, dtype) for name, one in self.hyperparameters(leaf).items()}
 
     def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
-        log_scale = self.log_scale(hyperparameters, leaf)
-        weights = jax.random.normal(key, leaf.shape, dtype) * jnp.exp(log_scale)
-        return self.parametrisation.coordinates(weights, log_scale)
+        scale = jnp.exp(self.log_scale(hyperparameters, leaf))
+        weights = jax.random.normal(key, leaf.shape, dtype) * scale
+        return self.parametrisation.coordinates(weights, scale)
 
     def __repr__(self) -> str:
         word = "centered" if isinstance(self.parametrisation, Centered) else "non-centered"

@@ -20,9 +20,9 @@ from ergonet.models.precision import (
     sample_log_precision,
     slice_log_precision,
 )
-from ergonet.models.prior.base import AbstractPrior, Hyperparameters
+from ergonet.models.prior.base import AbstractPrior, Hyperparameters, root
 from ergonet.models.prior.groups import BY_INPUT, Group, members, resolve_group, sum_by
-from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, resolve_parametrisation
+from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, NonCentered, resolve_parametrisation
 
 LOG_PRECISION = "log_precision"
 
@@ -138,17 +138,33 @@ class NormalGamma(AbstractPrior):
             for name, level in zip(self.names, self.levels, strict=True)
         ]
 
-    def log_density(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
-        values = self.log_precisions(hyperparameters, leaf)
-        total = self.parametrisation.log_density(coordinates, -0.5 * values[-1])
+    def _scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
+        """tau^-1/2 by level, in the shapes of `log_precisions`."""
+        return [
+            level.group.inside(root(hyperparameters, name), leaf, "NormalGamma")
+            for name, level in zip(self.names, self.levels, strict=True)
+        ]
+
+    @property
+    def is_standard(self) -> bool:
+        return isinstance(self.parametrisation, NonCentered)
+
+    def log_density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
+        log_scale = -0.5 * self.log_precisions(hyperparameters, leaf)[-1]
+        return self.parametrisation.log_density(coordinates, log_scale, self._scales(hyperparameters, leaf)[-1])
+
+    def own_terms(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
+        terms: list[Array] = []
         above: Array | float = self.log_mean
-        for value, level in zip(values, self.levels, strict=True):
-            total = total + jnp.sum(log_precision_density(value, above, level.alpha))
-            above = value
-        return total
+        wide: Array | float = self.width
+        values, scales = self.log_precisions(hyperparameters, leaf), self._scales(hyperparameters, leaf)
+        for value, scale, level in zip(values, scales, self.levels, strict=True):
+            terms.append(log_precision_density(value, above, level.alpha, (wide / scale) ** 2).reshape(-1))
+            above, wide = value, scale
+        return terms
 
     def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
-        return self.parametrisation.weights(coordinates, -0.5 * self.log_precisions(hyperparameters, leaf)[-1])
+        return self.parametrisation.weights(coordinates, self._scales(hyperparameters, leaf)[-1])
 
     def draw_own(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
         own, above, found = self.hyperparameters(leaf), jnp.asarray(self.log_mean, dtype), {}
@@ -164,9 +180,9 @@ class NormalGamma(AbstractPrior):
         return {name: jnp.full(one.shape, self.log_mean, dtype) for name, one in self.hyperparameters(leaf).items()}
 
     def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
-        log_scale = -0.5 * self.log_precisions(hyperparameters, leaf)[-1]
-        weights = jax.random.normal(key, leaf.shape, dtype) * jnp.exp(log_scale)
-        return self.parametrisation.coordinates(weights, log_scale)
+        scale = self._scales(hyperparameters, leaf)[-1]
+        weights = jax.random.normal(key, leaf.shape, dtype) * scale
+        return self.parametrisation.coordinates(weights, scale)
 
     def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
         return {

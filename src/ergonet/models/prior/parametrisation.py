@@ -16,7 +16,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from ergonet._errors import SettingError, suggest
-from ergonet._types import Array, Scalar
+from ergonet._types import Array, Float, Scalar
 from ergonet.models.prior.groups import members, sum_by
 
 _LOG_TWO_PI = math.log(2 * math.pi)
@@ -26,46 +26,50 @@ class AbstractParametrisation(eqx.Module):
     """How coordinates and the scales of their prior make weights."""
 
     @abc.abstractmethod
-    def weights(self, coordinates: Array, log_scale: Array) -> Array:
+    def weights(self, coordinates: Array, scale: Array) -> Array:
         """The weights."""
 
     @abc.abstractmethod
-    def coordinates(self, weights: Array, log_scale: Array) -> Array:
+    def coordinates(self, weights: Array, scale: Array) -> Array:
         """The coordinates of weights."""
 
     @abc.abstractmethod
-    def log_density(self, coordinates: Array, log_scale: Array) -> Scalar:
-        """Log density of the coordinates, where `log_scale` broadcasts against them."""
+    def log_density(self, coordinates: Array, log_scale: Array, scale: Array) -> Scalar:
+        """Log density of the coordinates, where the scale and its logarithm broadcast against them."""
 
 
 class Centered(AbstractParametrisation):
     """The weights are coordinates."""
 
-    def weights(self, coordinates: Array, log_scale: Array) -> Array:
+    def weights(self, coordinates: Array, scale: Array) -> Array:
         return coordinates
 
-    def coordinates(self, weights: Array, log_scale: Array) -> Array:
+    def coordinates(self, weights: Array, scale: Array) -> Array:
         return weights
 
-    def log_density(self, coordinates: Array, log_scale: Array) -> Scalar:
+    def log_density(self, coordinates: Array, log_scale: Array, scale: Array) -> Scalar:
         squares = sum_by(coordinates**2, log_scale.shape)
         count = members(log_scale.shape, coordinates.shape)
-        each = -0.5 * squares * jnp.exp(-2 * log_scale) - count * log_scale
+        each = -0.5 * squares / scale**2 - count * log_scale
         return jnp.sum(each) - 0.5 * _LOG_TWO_PI * coordinates.size
 
 
 class NonCentered(AbstractParametrisation):
     """The coordinates are standard normal; a weight is one times its scale."""
 
-    def weights(self, coordinates: Array, log_scale: Array) -> Array:
-        return coordinates * jnp.exp(log_scale)
+    def weights(self, coordinates: Array, scale: Array) -> Array:
+        return coordinates * scale
 
-    def coordinates(self, weights: Array, log_scale: Array) -> Array:
-        return weights * jnp.exp(-log_scale)
+    def coordinates(self, weights: Array, scale: Array) -> Array:
+        return weights / scale
 
-    def log_density(self, coordinates: Array, log_scale: Array) -> Scalar:
-        flat = coordinates.reshape(-1)
-        return -0.5 * jnp.dot(flat, flat) - 0.5 * _LOG_TWO_PI * coordinates.size
+    def log_density(self, coordinates: Array, log_scale: Array, scale: Array) -> Scalar:
+        return standard_normal(coordinates.reshape(-1))
+
+
+def standard_normal(coordinates: Float[Array, "coordinate"]) -> Scalar:
+    """Log density of independent N(0, 1), as one inner product."""
+    return -0.5 * jnp.dot(coordinates, coordinates) - 0.5 * _LOG_TWO_PI * coordinates.size
 
 
 _PARAMETRISATIONS = {"centered": Centered, "non-centered": NonCentered}

@@ -153,7 +153,14 @@ class Uniform(AbstractPrior):
     def hyperparameters(self, leaf: Leaf) -> dict[str, Leaf]:
         return {}
 
-    def log_density(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
+    @property
+    def is_standard(self) -> bool:
+        return False
+
+    def own_terms(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
+        return []
+
+    def log_density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
         """Of the coordinates, which are logistic whatever the box."""
         return jnp.sum(self._coordinate().log_prob(coordinates))
 
