@@ -27,7 +27,7 @@ from ergonet.trajectory.fixed import Fixed, FixedTrajectory
 
 FIRST_NUM_STEPS = 32
 DIRECTIONS = ("forward", "random")
-DIRECTION_KEY = 2  # folded into the transition's key, so that everything else is drawn as without it
+DIRECTION_KEY = 0xBB67AE85  # folded into the transition's key; far from the numbers that splitting it uses
 
 
 class DrawnTrajectory(eqx.Module):

@@ -22,7 +22,7 @@ from ergonet.samplers.hmc import HMC, refresh
 from ergonet.trajectory.uniforms import key_words
 from ergonet.trajectory.windowed import FIRST, LAST, START, Windowed, WindowedTrajectory
 
-WINDOW_KEY = 1  # folded into the transition's key, so that everything else is drawn as in static HMC
+WINDOW_KEY = 0x3C6EF372  # folded into the transition's key, so that everything else is drawn as in static HMC
 
 
 class WindowedHMC(AbstractKernel):

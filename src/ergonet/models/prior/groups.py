@@ -74,6 +74,11 @@ def members(shape: tuple[int, ...], of: tuple[int, ...]) -> int:
     return math.prod(of) // math.prod(shape)
 
 
+def layer_of(path: str) -> str:
+    """What the leaves of a layer have in common: `layers.0` of `layers.0.bias`; a leaf without a layer is its own."""
+    return path.rpartition(".")[0] or path
+
+
 def resolve_group(owner: str, choice: str) -> Group:
     """The group of that name; an unknown name is a `SettingError` with the nearest ones."""
     if choice not in _GROUPS:

@@ -18,7 +18,7 @@ from ergonet._types import Array, PRNGKey, Scalar
 from ergonet.models.network import Leaf
 from ergonet.models.precision import require_positive
 from ergonet.models.prior.base import AbstractPrior, Hyperparameters
-from ergonet.models.prior.groups import BY_INPUT, Group, resolve_group
+from ergonet.models.prior.groups import BY_INPUT, Group, layer_of, resolve_group
 from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, NonCentered, resolve_parametrisation
 
 LOCAL, GLOBAL, SLAB = "local", "global", "log_slab_variance"
@@ -41,7 +41,7 @@ class AbstractHorseshoe(AbstractPrior):
         """Distributions of further scalar hyperparameters by name; their logarithms are the coordinates."""
 
     def shares(self, path: str) -> str:
-        return path.rpartition(".")[0] if self.group.name == "layer" else path
+        return layer_of(path) if self.group.name == "layer" else path
 
     def hyperparameters(self, leaf: Leaf) -> dict[str, Leaf]:
         local, one = self.group.outside(leaf, type(self).__name__), Leaf(shape=(), fan_in=1)
@@ -80,7 +80,7 @@ class AbstractHorseshoe(AbstractPrior):
         own, distributions = self.hyperparameters(leaf), self._distributions()
         keys = jax.random.split(key, len(own))
         return {
-            name: jnp.log(distributions[name].sample(one, own[name].shape)).astype(dtype)
+            name: jnp.log(jnp.maximum(distributions[name].sample(one, own[name].shape), jnp.finfo(dtype).tiny))
             for one, name in zip(keys, own, strict=True)
         }
 
@@ -201,4 +201,4 @@ class RegularizedHorseshoe(AbstractHorseshoe):
         local = self.group.inside(self.log_half_cauchy(hyperparameters, LOCAL), leaf, "RegularizedHorseshoe")
         free = 2 * (math.log(self.scale) + self.log_half_cauchy(hyperparameters, GLOBAL) + local)
         slab = hyperparameters[SLAB]
-        return 0.5 * (slab + free - jnp.logaddexp(slab, free))
+        return -0.5 * jnp.logaddexp(-slab, -free)

@@ -21,7 +21,7 @@ from ergonet.models.precision import (
     slice_log_precision,
 )
 from ergonet.models.prior.base import AbstractPrior, Hyperparameters, root
-from ergonet.models.prior.groups import BY_INPUT, Group, members, resolve_group, sum_by
+from ergonet.models.prior.groups import BY_INPUT, Group, layer_of, members, resolve_group, sum_by
 from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, NonCentered, resolve_parametrisation
 
 LOG_PRECISION = "log_precision"
@@ -90,7 +90,7 @@ class NormalGamma(AbstractPrior):
         self.parametrisation = resolve_parametrisation("NormalGamma", parametrisation)
 
     def shares(self, path: str) -> str:
-        return path.rpartition(".")[0] if self.top.group.name == "layer" else path
+        return layer_of(path) if self.top.group.name == "layer" else path
 
     def hyperparameters(self, leaf: Leaf) -> dict[str, Leaf]:
         shapes = [level.group.shape(leaf, "NormalGamma") for level in self.levels]

@@ -1,0 +1,152 @@
+"""Geweke's joint test: a kernel and the drawing of data, in turn, must leave the prior where it is.
+
+Draw a position from the prior; then, in turn, draw data given the position, and a position given the data by one
+transition. Position and data keep their joint distribution if, and only if, the transition leaves every posterior
+invariant. Chains start from the prior and are independent, so the spread of their averages is an honest standard
+error. Sources: Geweke 2004; Grosse and Duvenaud 2014.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ergonet import MLP, BayesianNetwork, likelihoods, priors
+from ergonet.samplers.base import run_transition
+
+NETWORK = MLP((1, 2, 1))
+INPUTS = np.linspace(-1.2, 1.5, 4, dtype=np.float32)[:, None]
+NOISE = likelihoods.GammaPrecision(0.5, 8.0)
+NUM_CHAINS, NUM_STEPS, NUM_DRAWS = 512, 100, 200000
+COMPILER = {"xla_backend_optimization_level": 0}  # compiling takes longer than running
+
+
+def normal_gamma(group: str, parametrisation: str, below: Any = (), alpha: float = 6.0) -> BayesianNetwork:
+    """Normal weights with learned precisions, vague enough that they matter, not so vague that moments are lost."""
+    prior = priors.NormalGamma(0.8, alpha, group, parametrisation, below=below)
+    return BayesianNetwork(NETWORK, prior, likelihoods.Gaussian(NOISE))
+
+
+def three_levels(parametrisation: str) -> BayesianNetwork:
+    below = [priors.Level("incoming", 8.0), priors.Level("weight", 8.0)]
+    return normal_gamma("leaf", parametrisation, below, alpha=8.0)
+
+
+def horseshoe(kind: Callable[..., priors.AbstractPrior], parametrisation: str) -> BayesianNetwork:
+    return BayesianNetwork(NETWORK, kind(0.3, "incoming", parametrisation), likelihoods.Gaussian(NOISE))
+
+
+MODELS: dict[str, Callable[[str], BayesianNetwork]] = {
+    "leaf": lambda way: normal_gamma("leaf", way),
+    "ard": lambda way: normal_gamma("incoming", way),
+    "three levels": three_levels,
+    "horseshoe": lambda way: horseshoe(priors.Horseshoe, way),
+    "regularized horseshoe": lambda way: horseshoe(priors.RegularizedHorseshoe, way),
+}
+HEAVY = ("horseshoe", "regularized horseshoe")  # their weights have no moments
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the joint test found.
+
+    Attributes:
+        scores: z of every quantity's mean, and of its square.
+        acceptance: mean statistic.
+        moved: share of transitions that changed the position.
+    """
+
+    scores: np.ndarray
+    acceptance: float
+    moved: float
+
+    @property
+    def worst(self) -> float:
+        return float(np.max(np.abs(self.scores)))
+
+
+def with_data(posterior: Any, key: Any, position: Any) -> Any:
+    """The posterior given data drawn at a position."""
+    weights, own = posterior.model.split(position)
+    outputs = posterior.model.network.apply(weights, posterior.inputs)
+    drawn = posterior.model.likelihood.sample(key, own, outputs)
+    return eqx.tree_at(lambda one: one.targets, posterior, drawn)
+
+
+def quantities(posterior: Any, position: Any, *, is_heavy: bool) -> Any:
+    """What is compared, and its squares.
+
+    Weights, hyperparameters and residuals, shrunk into (-1, 1) where they have no moments; and sums of squares over
+    their variances, chi-squared by block of weights and for the noise, in which weights and the hyperparameters of the
+    same moment meet: a stale gradient shows nowhere else.
+    """
+    model = posterior.model
+    weights, own = model.split(position)
+    residuals = posterior.targets - model.network.apply(weights, posterior.inputs)
+    seen = jnp.concatenate([value.reshape(-1) for value in [*weights.values(), residuals]])
+    seen = seen / (1 + jnp.abs(seen)) if is_heavy else seen
+    named, met = model.hyperparameters(position), [jnp.sum((residuals / model.likelihood.scale(own)) ** 2)]
+    for block in model.prior.blocks():
+        prior, theirs = block.prior, block.hyperparameters(named)
+        if isinstance(prior, priors.NormalGamma):
+            log_scale = -0.5 * prior.log_precisions(theirs, block.leaf)[-1]
+        else:
+            log_scale = prior.log_scale(theirs, block.leaf)
+        met.append(jnp.sum((weights[block.name] * jnp.exp(-log_scale)) ** 2))
+    values = jnp.concatenate([seen, position[posterior.num_weights :], jnp.stack(met)])
+    return jnp.concatenate([values, values**2])
+
+
+@cache
+def exact_moments(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Means of the quantities under the prior and their variances, from independent draws."""
+    model = MODELS[name]("non-centered")
+    posterior = model.condition(INPUTS, np.zeros((len(INPUTS), 1), np.float32))
+
+    def joint(key):
+        first, second = jax.random.split(key)
+        position = model.sample_prior(first)
+        return quantities(with_data(posterior, second, position), position, is_heavy=name in HEAVY)
+
+    keys = jax.random.split(jax.random.key(1000), NUM_DRAWS)
+    draws = np.asarray(jax.jit(jax.vmap(joint), compiler_options=COMPILER)(keys), np.float64)
+    return draws.mean(axis=0), draws.var(axis=0) / NUM_DRAWS
+
+
+def run(name: str, parametrisation: str, kernel: Any, *, seed: int = 0, longer: int = 1) -> Result:
+    """The joint test of a kernel with fixed step sizes.
+
+    Args:
+        name: of the prior.
+        parametrisation: `centered` or `non-centered`.
+        kernel: with its step size and length.
+        seed: of everything but the draws from the prior.
+        longer: times as many chains.
+    """
+    model = MODELS[name](parametrisation)
+    posterior = model.condition(INPUTS, np.zeros((len(INPUTS), 1), np.float32))
+    tuning = kernel.tuning(posterior, jnp.zeros(posterior.dim))
+
+    def step(position, key):
+        first, second = jax.random.split(key)
+        given = with_data(posterior, first, position)
+        state, info = run_transition(kernel, second, given, kernel.init(given, position), tuning)
+        seen = quantities(given, state.position, is_heavy=name in HEAVY)
+        return state.position, (seen, info.acceptance, info.moved)
+
+    def chain(key):
+        first, second = jax.random.split(key)
+        _, found = jax.lax.scan(step, model.sample_prior(first), jax.random.split(second, NUM_STEPS))
+        return jax.tree.map(lambda one: jnp.mean(one, axis=0), found)
+
+    keys = jax.random.split(jax.random.key(seed), longer * NUM_CHAINS)
+    means, acceptance, moved = jax.jit(jax.vmap(chain), compiler_options=COMPILER)(keys)
+    exact, exact_error = exact_moments(name)
+    ours = np.asarray(means, np.float64)
+    scores = (ours.mean(axis=0) - exact) / np.sqrt(ours.var(axis=0) / len(ours) + exact_error)
+    return Result(scores=scores, acceptance=float(acceptance.mean()), moved=float(moved.mean()))

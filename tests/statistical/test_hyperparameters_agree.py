@@ -1,0 +1,69 @@
+"""Gibbs, Dynamical A, Dynamical B and joint no-U-turn sampling have one posterior of Choo's eight rows.
+
+The five log standard deviations of the thesis's network of 8 units (tables 5.1 and 5.6), at the settings of table 5.3
+but for shorter trajectories of Gibbs. |z| < 4 for five means of each pair. Chains start from draws of the Gibbs run far
+apart: from a bad start Dynamical A rejects for ever, as the thesis says.
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from arviz_stats.base.array import array_stats
+
+import ergonet
+from ergonet import HMC, NUTS, DynamicalA, DynamicalB, GibbsHMC
+from experiments.choo2000.data import log_sigmas, non_centred, target
+
+pytestmark = [pytest.mark.statistical, pytest.mark.slow]
+
+UNITS, NUM_CHAINS = 8, 8
+GIBBS = GibbsHMC(HMC(num_steps=100, length_jitter=0.0, step_size=0.35, metric="identity"), step_sizes="curvature")
+OTHERS = {  # kernel, whether centred, warm-up, kept draws, transitions for each
+    "A": (DynamicalA(100, step_size=0.48), True, 0, 1200, 2),
+    "B": (DynamicalB(300, step_size=0.08), False, 0, 800, 1),
+    "joint NUTS": (NUTS(target_acceptance=0.95), False, 400, 1500, 1),
+}
+
+
+def sample(kernel, *, is_centred, init, num_warmup, num_draws, thin):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # rejections are what the thesis reports
+        return ergonet.sample(
+            target(UNITS, is_centred=is_centred),
+            kernel,
+            num_chains=NUM_CHAINS,
+            num_warmup=num_warmup,
+            num_draws=num_draws,
+            thin=thin,
+            init=init,
+            seed=11,
+            progress=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def gibbs():
+    return sample(GIBBS, is_centred=True, init=None, num_warmup=1000, num_draws=2500, thin=4)
+
+
+def means(draws):
+    """Means of `[chain, draw, quantity]`, their standard errors and effective numbers of draws."""
+    found: Any = array_stats.mcse(draws, chain_axis=0, draw_axis=1, method="mean")
+    error = np.asarray(found)
+    return draws.mean(axis=(0, 1)), error, draws.var(axis=(0, 1)) / error**2
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_scheme_has_the_means_of_gibbs(name, gibbs):
+    kernel, is_centred, num_warmup, num_draws, thin = OTHERS[name]
+    spread = np.random.default_rng(12).choice(gibbs.positions.shape[1], NUM_CHAINS, replace=False)
+    starts = np.asarray(gibbs.positions)[np.arange(NUM_CHAINS), spread]
+    init = starts if is_centred else non_centred(starts, UNITS)
+    samples = sample(kernel, is_centred=is_centred, init=init, num_warmup=num_warmup, num_draws=num_draws, thin=thin)
+    one, one_error, one_size = means(log_sigmas(samples))
+    other, other_error, other_size = means(log_sigmas(gibbs))
+    assert min(one_size.min(), other_size.min()) > 100
+    scores = (one - other) / np.hypot(one_error, other_error)
+    assert np.max(np.abs(scores)) < 4, scores
