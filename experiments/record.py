@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 
 from experiments.sizes import Size
@@ -161,6 +162,7 @@ class Experiment:
         notes: what a reader has to know about the page, in Markdown.
         reference: label that ratios are taken to; empty: none.
         ratios: quantities whose ratios are reported.
+        in_words: how much is run at a size, where its own words do not say it.
     """
 
     name: str
@@ -173,6 +175,7 @@ class Experiment:
     notes: str = ""
     reference: str = ""
     ratios: tuple[str, ...] = ()
+    in_words: Callable[[Size], str] = attrgetter("in_words")
 
     def table(self, size: Size, values: Mapping[str, Mapping[str, Sequence[float]]]) -> Table:
         """Measured values beside the document's."""

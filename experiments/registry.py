@@ -27,7 +27,14 @@ ENTRIES = {
     "lau-layers": Entry("experiments.lau2018.layers", "Lau 2018, Table 4.11: 2, 3 and 4 hidden layers"),
     "lau-scaled": Entry("experiments.lau2018.scaled", "Lau 2018, Table 4.9: prior variance 1 or 1 / units"),
     "lau-precision": Entry("experiments.lau2018.precision", "Lau 2018, Table 4.12: float32 against float64"),
+    "lau-gibbs": Entry("experiments.lau2018.gibbs", "Lau 2018, Table 4.3: Gibbs against joint sampling of a precision"),
+    "lau-priors": Entry("experiments.lau2018.priors", "Lau 2018, Table 4.4: priors from a normal to the horseshoe"),
     "lau-metric": Entry("experiments.lau2018.metric", "Lau 2018, Table 4.10: dense, diagonal and identity metric"),
+    "choo-verify": Entry("experiments.choo2000.verify", "Choo 2000, Figs. 5.7, 5.8: three methods, one posterior"),
+    "choo-performance": Entry("experiments.choo2000.performance", "Choo 2000, Table 5.12: variance of means"),
+    "choo-tuning": Entry("experiments.choo2000.tuning", "Choo 2000, Table 5.11: best lengths and step sizes"),
+    "choo-rejection": Entry("experiments.choo2000.rejection", "Choo 2000, Figs. 6.2-6.7: rejections by length"),
+    "choo-modern": Entry("experiments.choo2000.modern", "After Choo 2000: joint no-U-turn sampling at equal gradients"),
 }
 
 

@@ -104,7 +104,7 @@ def write(
     text = json.dumps(_finite(record), indent=1, allow_nan=False) + "\n"
     (folder / f"{experiment.name}.json").write_text(text, encoding="utf-8")
     pictures = experiment.draw(table, folder)
-    shown = {**about, "claims": claims, "size": size.with_seeds(about["num_seeds"]).in_words}
+    shown = {**about, "claims": claims, "size": experiment.in_words(size.with_seeds(about["num_seeds"]))}
     told = page.render(experiment, table, shown, pictures, remarks_file(experiment))
     (folder / f"{experiment.name}.md").write_text(told, encoding="utf-8")
     return record

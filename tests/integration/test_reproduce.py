@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -99,7 +100,7 @@ def test_the_smoke_run_of_every_reproduction_fulfils_the_contract(name, ergonet,
     text = (folder / f"{name}.md").read_text(encoding="utf-8")
     assert "A smoke run" in text
     assert record["verdict"].endswith(".")
-    assert "urvive" in record["verdict"]
+    assert re.search(r"[Ss]urvive|Cannot be told", record["verdict"])  # tables by width have one width in a smoke run
     shown = " ".join(text.replace("\n- **", "\n").replace("**:", ":").split())
     assert " ".join(record["verdict"].removeprefix(page.SMOKE).split()) in shown
     for case in experiment.cases(size):
@@ -110,7 +111,8 @@ def test_the_smoke_run_of_every_reproduction_fulfils_the_contract(name, ergonet,
     assert pictures
     assert all(f"]({picture})" in text for picture in pictures)
     assert record["verdict"] in answer.stdout
-    assert "single draws" in answer.stdout
+    if name.startswith("lau-"):
+        assert "single draws" in answer.stdout
 
 
 def test_without_a_name_all_are_listed(ergonet):

@@ -56,7 +56,9 @@ def test_assignment_by_pattern_first_match_first():
     assert chosen.dim == 4 * 5 + 5 + 5 * 2 + 2
     position = jnp.asarray(np.random.default_rng(1).normal(size=chosen.dim), jnp.float32)
     named = chosen.split(position)
-    by_leaf = sum(p.log_density(named[path], {}, leaves[path]) for path, p in zip(chosen.paths, chosen.priors, strict=True))
+    by_leaf = sum(
+        p.log_density(named[path], {}, leaves[path]) for path, p in zip(chosen.paths, chosen.priors, strict=True)
+    )
     np.testing.assert_allclose(chosen.log_prob(position), by_leaf, rtol=1e-5)
     np.testing.assert_array_equal(jnp.concatenate([value.reshape(-1) for value in named.values()]), position)
     assert "layers.0.weight" in chosen.describe()

@@ -1,0 +1,1 @@
+"""Tables of Choo, *Learning Hyperparameters for Neural Network Models Using Hamiltonian Dynamics* (2000)."""
