@@ -102,7 +102,7 @@ EXPERIMENT = Experiment(
     f"trajectory with identity metric and step size {STEP_SIZE}; *{TUNED}* is ours, with metric and step size found by "
     "the warm-up. Chains start with sigma^2 within a factor e of 1.",
     cases=cases,
-    groups={**GROUPS, "Effective draws": (*EFFECTIVE, VARIANCE_ESS, VARIANCE_BULK)},
+    groups={**GROUPS, "Effective draws of the weights": (*EFFECTIVE, VARIANCE_ESS, VARIANCE_BULK)},
     judge=judge,
     draw=draw,
     notes=NOTES + "ESS of weights: of their coordinates, which under a non-centred prior are the standardised weights.",

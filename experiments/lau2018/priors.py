@@ -1,6 +1,7 @@
 """Table 4.4: priors of the output weights, from a normal to the horseshoe."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ NORMAL, HORSESHOE, HORSESHOE_ARD = "normal", "horseshoe", "horseshoe ARD"
 REGULARIZED, REGULARIZED_ARD = "regularised horseshoe", "regularised horseshoe ARD"
 GAMMA, GAMMA_ARD = "normal-inverse-gamma", "normal ARD"
 UNIT = "incoming"
+QUICK_SHARE = 0.5
 PRIORS: dict[str, tuple[Any, Mapping[str, float]]] = {
     NORMAL: (None, figures(23.4, 358, 1348)),
     GAMMA: (priors.NormalGamma(1.0, 1.0), figures(26.8, 440, 1298)),
@@ -47,9 +49,10 @@ OTHERS = tuple(label for label in PRIORS if label != NORMAL)
 WITH_ARD = ((GAMMA_ARD, GAMMA), (REGULARIZED_ARD, REGULARIZED), (HORSESHOE_ARD, HORSESHOE))
 
 
-def cases(_: Size) -> list[Case]:
-    """The rows."""
-    return [run.case() for run in RUNS]
+def cases(size: Size) -> list[Case]:
+    """The rows; those of hierarchical priors shortened in a quick run."""
+    share = QUICK_SHARE if size.mode == "quick" else 1.0
+    return [(replace(run, share=share) if run.priors else run).case() for run in RUNS]
 
 
 def judge(table: Table) -> Sequence[Claim]:
@@ -103,7 +106,7 @@ EXPERIMENT = Experiment(
     "Gamma(0.5, 0.5); *normal ARD* is read as normal-inverse-gamma with a variance for each unit; ARD groups are the "
     "weights that enter a unit, as its definition says, here an output. All scales are non-centred; half-Cauchy scales "
     "are products of a half-normal and the *root* of an inverse gamma (the thesis multiplies by the inverse gamma "
-    "itself).",
+    f"itself). In a quick run the rows of hierarchical priors have {QUICK_SHARE:.0%} of the transitions.",
     cases=cases,
     groups=GROUPS,
     judge=judge,
