@@ -126,6 +126,7 @@ def test_step_sizes_from_the_block_that_moves_are_found_out(scheme, splits):
     assert abs(log_volume(scheme, splits, False, SelfishSplit)) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "splits", "first"), CASES)
 def test_the_energy_error_is_of_second_order(scheme, splits, first):
     run, start = flow(scheme, splits), jnp.stack(start_of(scheme))
@@ -134,6 +135,7 @@ def test_the_energy_error_is_of_second_order(scheme, splits, first):
     assert 3.6 < errors[0] / errors[1] < 4.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "splits", "first"), CASES)
 def test_two_steps_are_those_of_algorithm_4(scheme, splits, first):
     """Choo 2000, Algorithm 4, one block after the other; the hyperparameters' update in k updates of eta / k."""
@@ -163,6 +165,7 @@ def test_two_steps_are_those_of_algorithm_4(scheme, splits, first):
     np.testing.assert_allclose(ours, [position, momentum], rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "splits", "cost"), [("A", 1, 2), ("A", 3, 4), ("B", 1, 3), ("B", 3, 5)])
 def test_passes_are_counted_and_both_orders_are_drawn(scheme, splits, cost):
     """A costs 2 passes forward and back a step, B costs 3 (Choo 2000, table 5.5)."""
