@@ -10,6 +10,7 @@ from experiments.comparison import against, significant
 from experiments.lau2018 import claims
 from experiments.lau2018.digits import (
     DIVERGENCES,
+    EFFECTIVE,
     GROUPS,
     MEDIAN_ESS,
     MIN_ESS,
@@ -19,6 +20,8 @@ from experiments.lau2018.digits import (
     SINGLE,
     SINGLE_SD,
     TARGET_ACCEPTANCE,
+    VARIANCE_BULK,
+    VARIANCE_ESS,
     Run,
     figures,
 )
@@ -108,7 +111,7 @@ EXPERIMENT = Experiment(
     "are products of a half-normal and the *root* of an inverse gamma (the thesis multiplies by the inverse gamma "
     f"itself). In a quick run the rows of hierarchical priors have {QUICK_SHARE:.0%} of the transitions.",
     cases=cases,
-    groups=GROUPS,
+    groups={**GROUPS, "Effective draws of the weights": (*EFFECTIVE, VARIANCE_ESS, VARIANCE_BULK)},
     judge=judge,
     draw=draw,
     notes=NOTES + "ESS: of the weights' coordinates, which under a non-centred prior are the standardised weights.",
