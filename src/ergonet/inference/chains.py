@@ -39,7 +39,7 @@ class ChainRecord(eqx.Module):
     """A chain between two transitions.
 
     Potentials in its state leave out `offset`, the sum over rows at the end of the last stage of its warm-up, so that
-    float32 energies are as exact for many rows as for few (`Target.with_offset`). Draws have it put back.
+    float32 does not round the whole sum (`Target.with_offset`). Draws have it put back.
     """
 
     key: Key[Array, "..."]

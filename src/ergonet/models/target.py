@@ -67,7 +67,7 @@ class Target(eqx.Module):
         """The same density, with a potential that is smaller by `offset`, taken off row by row.
 
         A sum over many rows is large, and float32 resolves it to 1e-7 of its size only; what is left of it near the
-        position that the offset was made at is small, so that energy errors do not grow with the number of rows.
+        position that the offset was made at is small. The rounding of each row's own term stays.
         """
 
     @abc.abstractmethod
