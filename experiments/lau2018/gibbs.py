@@ -1,7 +1,6 @@
 """Table 4.3: Gibbs against joint sampling of one precision, that of the input weights."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from ergonet import NUTS, GibbsHMC, priors
 from experiments.comparison import differences, significant
@@ -12,17 +11,15 @@ from experiments.lau2018.digits import (
     MEDIAN_ESS,
     MIN_ESS,
     NOTES,
-    PREDICTIVE,
     SETTING,
     SINGLE,
-    SINGLE_SD,
     TARGET_ACCEPTANCE,
     VARIANCE_BULK,
     VARIANCE_ESS,
     Run,
     figures,
 )
-from experiments.pictures import ERRORS_SEEN, errors_by_row
+from experiments.lau2018.drawing import errors_picture
 from experiments.record import Case, Claim, Experiment, Table
 from experiments.sizes import Size
 
@@ -86,13 +83,6 @@ def judge(table: Table) -> Sequence[Claim]:
     ]
 
 
-def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """Errors by row."""
-    name = "lau-gibbs.png"
-    errors_by_row(table, folder / name, (SINGLE, PREDICTIVE), spread=SINGLE_SD)
-    return {name: ERRORS_SEEN}
-
-
 EXPERIMENT = Experiment(
     name="lau-gibbs",
     title="Gibbs against joint sampling of a precision (Lau 2018, Table 4.3)",
@@ -104,6 +94,6 @@ EXPERIMENT = Experiment(
     cases=cases,
     groups={**GROUPS, "Effective draws of the weights": (*EFFECTIVE, VARIANCE_ESS, VARIANCE_BULK)},
     judge=judge,
-    draw=draw,
+    draw=errors_picture("lau-gibbs"),
     notes=NOTES + "ESS of weights: of their coordinates, which under a non-centred prior are the standardised weights.",
 )

@@ -1,8 +1,7 @@
 """Table 4.11: 2, 3 and 4 hidden layers of 35 units, beside the one of the other tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from ergonet import NUTS
 from experiments.comparison import FACTOR, differences, significant
@@ -16,13 +15,12 @@ from experiments.lau2018.digits import (
     RATIOS,
     SETTING,
     SINGLE,
-    SINGLE_SD,
     TARGET_ACCEPTANCE,
     UNITS,
     Run,
     figures,
 )
-from experiments.pictures import ERRORS_SEEN, errors_by_row
+from experiments.lau2018.drawing import errors_picture
 from experiments.record import Case, Claim, Experiment, Table
 from experiments.sizes import Size
 
@@ -81,13 +79,6 @@ def _moves(table: Table, pairs: Sequence[tuple[str, str]], text: str, *, rises: 
     return Claim(text, holds, "; ".join(told))
 
 
-def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """Errors by row."""
-    name = "lau-layers.png"
-    errors_by_row(table, folder / name, (SINGLE, PREDICTIVE), spread=SINGLE_SD)
-    return {name: ERRORS_SEEN}
-
-
 EXPERIMENT = Experiment(
     name="lau-layers",
     title="2, 3 and 4 hidden layers (Lau 2018, Table 4.11)",
@@ -98,7 +89,7 @@ EXPERIMENT = Experiment(
     cases=cases,
     groups=GROUPS,
     judge=judge,
-    draw=draw,
+    draw=errors_picture("lau-layers"),
     notes=NOTES,
     reference=REFERENCE,
     ratios=RATIOS,

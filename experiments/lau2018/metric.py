@@ -1,7 +1,6 @@
 """Table 4.10, the rows of the normal prior: dense, diagonal and identity metric."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from ergonet import NUTS
 from experiments.comparison import FACTOR, against, significant
@@ -16,12 +15,11 @@ from experiments.lau2018.digits import (
     SECONDS,
     SETTING,
     SINGLE,
-    SINGLE_SD,
     TARGET_ACCEPTANCE,
     Run,
     figures,
 )
-from experiments.pictures import ERRORS_SEEN, errors_by_row
+from experiments.lau2018.drawing import errors_picture
 from experiments.record import Case, Claim, Experiment, Quantity, Table
 from experiments.sizes import Size
 
@@ -94,13 +92,6 @@ def _worse(table: Table, quantity: Quantity, text: str) -> Claim:
     return Claim(text, worse, told)
 
 
-def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """Errors by row."""
-    name = "lau-metric.png"
-    errors_by_row(table, folder / name, (SINGLE, PREDICTIVE), spread=SINGLE_SD)
-    return {name: ERRORS_SEEN}
-
-
 EXPERIMENT = Experiment(
     name="lau-metric",
     title="Dense, diagonal and identity metric (Lau 2018, Table 4.10)",
@@ -111,6 +102,6 @@ EXPERIMENT = Experiment(
     cases=cases,
     groups={**GROUPS, "Effective draws of the weights": (*EFFECTIVE, EFFECTIVE_SHARE)},
     judge=judge,
-    draw=draw,
+    draw=errors_picture("lau-metric"),
     notes=NOTES + "The thesis's seconds are of other hardware: compare ratios.",
 )

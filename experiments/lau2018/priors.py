@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ergonet import NUTS, priors
@@ -18,14 +17,13 @@ from experiments.lau2018.digits import (
     PREDICTIVE,
     SETTING,
     SINGLE,
-    SINGLE_SD,
     TARGET_ACCEPTANCE,
     VARIANCE_BULK,
     VARIANCE_ESS,
     Run,
     figures,
 )
-from experiments.pictures import ERRORS_SEEN, errors_by_row
+from experiments.lau2018.drawing import errors_picture
 from experiments.record import Case, Claim, Experiment, Table
 from experiments.sizes import Size
 
@@ -94,13 +92,6 @@ def judge(table: Table) -> Sequence[Claim]:
     ]
 
 
-def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """Errors by row."""
-    name = "lau-priors.png"
-    errors_by_row(table, folder / name, (SINGLE, PREDICTIVE), spread=SINGLE_SD)
-    return {name: ERRORS_SEEN}
-
-
 EXPERIMENT = Experiment(
     name="lau-priors",
     title="Priors of the output weights (Lau 2018, Table 4.4)",
@@ -113,7 +104,7 @@ EXPERIMENT = Experiment(
     cases=cases,
     groups={**GROUPS, "Effective draws of the weights": (*EFFECTIVE, VARIANCE_ESS, VARIANCE_BULK)},
     judge=judge,
-    draw=draw,
+    draw=errors_picture("lau-priors"),
     notes=NOTES + "ESS: of the weights' coordinates, which under a non-centred prior are the standardised weights.",
     reference=NORMAL,
 )

@@ -1,7 +1,6 @@
 """Table 4.9: prior variance 1 or 1 / N_hidden on every weight, at 35, 50 and 65 units."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from ergonet import NUTS
 from experiments.comparison import FACTOR, differences, significant
@@ -14,12 +13,11 @@ from experiments.lau2018.digits import (
     PREDICTIVE,
     SETTING,
     SINGLE,
-    SINGLE_SD,
     TARGET_ACCEPTANCE,
     Run,
     figures,
 )
-from experiments.pictures import ERRORS_SEEN, errors_by_row
+from experiments.lau2018.drawing import errors_picture
 from experiments.record import Case, Claim, Experiment, Quantity, Table
 from experiments.sizes import Size
 
@@ -79,13 +77,6 @@ def _worse(table: Table, quantity: Quantity, text: str) -> Claim:
     return Claim(text, worse, ", ".join(one.show(quantity) for one in found))
 
 
-def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """Errors by row."""
-    name = "lau-scaled.png"
-    errors_by_row(table, folder / name, (SINGLE, PREDICTIVE), spread=SINGLE_SD)
-    return {name: ERRORS_SEEN}
-
-
 EXPERIMENT = Experiment(
     name="lau-scaled",
     title="Prior variance 1 or 1 / N_hidden (Lau 2018, Table 4.9)",
@@ -93,6 +84,6 @@ EXPERIMENT = Experiment(
     cases=cases,
     groups=GROUPS,
     judge=judge,
-    draw=draw,
+    draw=errors_picture("lau-scaled"),
     notes=NOTES,
 )

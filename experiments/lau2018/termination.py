@@ -1,7 +1,6 @@
 """Table 4.2: the exhaustive end criterion at four thresholds against the generalised no-U-turn criterion."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from ergonet import NUTS, XHMC
 from experiments.comparison import against, significant, spread
@@ -11,16 +10,13 @@ from experiments.lau2018.digits import (
     GROUPS,
     MEDIAN_ESS,
     NOTES,
-    PREDICTIVE,
     RATIOS,
     SETTING,
-    SINGLE,
-    SINGLE_SD,
     TARGET_ACCEPTANCE,
     Run,
     figures,
 )
-from experiments.pictures import ERRORS_SEEN, errors_by_row
+from experiments.lau2018.drawing import errors_picture
 from experiments.record import Case, Claim, Experiment, Table
 from experiments.sizes import Size
 
@@ -78,13 +74,6 @@ def _insensitive(table: Table) -> Claim:
     )
 
 
-def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """Errors by row."""
-    name = "lau-termination.png"
-    errors_by_row(table, folder / name, (SINGLE, PREDICTIVE), spread=SINGLE_SD)
-    return {name: ERRORS_SEEN}
-
-
 EXPERIMENT = Experiment(
     name="lau-termination",
     title="XHMC against the no-U-turn criterion (Lau 2018, Table 4.2)",
@@ -92,7 +81,7 @@ EXPERIMENT = Experiment(
     cases=cases,
     groups=GROUPS,
     judge=judge,
-    draw=draw,
+    draw=errors_picture("lau-termination"),
     notes=NOTES + "The thesis prints 23.4 % for XHMC 0.1 in its Table 4.1 and 28.6 % in its Table 4.2.",
     reference=REFERENCE,
     ratios=RATIOS,

@@ -122,8 +122,8 @@ def test_binary_and_ignored_files_are_left_out(tmp_path: Path) -> None:
 def test_new_files_count_and_ignored_ones_do_not_where_git_answers(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     plant(tmp_path, ".gitignore", "scratch/\n")
-    assert plant(tmp_path, "scratch/a.md", "/work/x\n") == []
-    assert len(plant(tmp_path, "notes.md", "/work/x\n")) == 1
+    assert plant(tmp_path, "scratch/a.md", slashes("@work@x\n")) == []
+    assert len(plant(tmp_path, "notes.md", slashes("@work@x\n"))) == 1
 
 
 def test_command_reports_and_fails_then_passes(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from ergonet._errors import CapabilityError
@@ -69,8 +68,3 @@ class WeightsGiven(Target):
 
     def explain(self, position: Position) -> str:
         return self.target.explain(self.whole(position))
-
-
-def inverse_root(curvature: Array) -> Array:
-    """Step sizes 1 / sqrt(curvature), in units of eta."""
-    return jax.lax.rsqrt(curvature)

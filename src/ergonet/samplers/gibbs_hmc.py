@@ -19,7 +19,7 @@ from ergonet._types import Array, Flag, Float, Position, PRNGKey, Scalar
 from ergonet.hamiltonian.metric import AbstractMetric, DiagonalMetric, IdentityMetric
 from ergonet.models.target import HierarchicalTarget, Target
 from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
-from ergonet.samplers.blocks import WeightsGiven, inverse_root, require_blocks
+from ergonet.samplers.blocks import WeightsGiven, require_blocks
 from ergonet.samplers.hmc import HMC
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.windowed_hmc import WindowedHMC
@@ -72,7 +72,7 @@ class Curvature(AbstractStepSizes):
         return ("gibbs", "centered curvature")
 
     def metric(self, target: HierarchicalTarget, tuning: Tuning, hyperparameters: Array) -> AbstractMetric:
-        return DiagonalMetric(scale=inverse_root(target.weight_curvature(hyperparameters)))
+        return DiagonalMetric(scale=jax.lax.rsqrt(target.weight_curvature(hyperparameters)))
 
 
 _STEP_SIZES = {"adapted": Adapted, "curvature": Curvature}

@@ -105,10 +105,7 @@ class PriorAssignment(eqx.Module):
         return found
 
     def parts(self, position: Array) -> tuple[list[tuple[Block, Array]], WithRoots]:
-        """Every block with its coordinates, and all hyperparameters by name.
-
-        The position is split once, so that its gradient is one concatenation: slices would each be padded and added.
-        """
+        """Every block with its coordinates, and all hyperparameters by name."""
         blocks, own = self.blocks(), self.own()
         sizes, own_sizes = ([one.size for one in leaves] for leaves in ([block.leaf for block in blocks], own.values()))
         start = self.num_weights
@@ -138,7 +135,7 @@ class PriorAssignment(eqx.Module):
     def log_prob(self, position: Array) -> Scalar:
         """Log prior density of all coordinates of a flat position."""
         blocks, named = self.parts(position)
-        standard, terms, total = [jnp.zeros((0,), position.dtype)], [], jnp.zeros((), position.dtype)
+        standard, terms, total = [], [], jnp.zeros((), position.dtype)
         for block, coordinates in blocks:
             own = block.hyperparameters(named)
             terms += block.prior.own_terms(own, block.leaf)
@@ -146,8 +143,9 @@ class PriorAssignment(eqx.Module):
                 standard.append(coordinates.reshape(-1))
             else:
                 total = total + block.prior.log_density_given(coordinates, own, block.leaf)
-        whole = standard_normal(jnp.concatenate(standard))
-        return total + (whole if len(standard) > 1 else 0.0) + (jnp.sum(jnp.concatenate(terms)) if terms else 0.0)
+        if standard:
+            total = total + standard_normal(jnp.concatenate(standard))
+        return total + jnp.sum(jnp.concatenate(terms)) if terms else total
 
     def sample(self, key: PRNGKey, dtype: DTypeLike, *, is_start: bool = False) -> Array:
         """A flat position drawn from the prior, or with moderate hyperparameters where a chain is to start."""

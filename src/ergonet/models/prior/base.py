@@ -111,16 +111,8 @@ class AbstractPrior(eqx.Module):
         return assign(self, as_network(network).leaves()).describe()
 
 
-class AbstractFixedPrior(AbstractPrior):
-    """One fixed distribution for every weight, without hyperparameters."""
-
-    @abc.abstractmethod
-    def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
-        """Summed log density of a block's weights, normalised."""
-
-    @abc.abstractmethod
-    def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
-        """A draw of a block's weights."""
+class AbstractPlainPrior(AbstractPrior):
+    """A prior without hyperparameters."""
 
     def shares(self, path: str) -> str:
         return path
@@ -132,23 +124,14 @@ class AbstractFixedPrior(AbstractPrior):
     def is_standard(self) -> bool:
         return False
 
-    def log_density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
-        return self.log_prob(coordinates, leaf)
-
     def own_terms(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
         return []
-
-    def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
-        return coordinates
 
     def draw_own(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
         return {}
 
     def moderate(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
         return {}
-
-    def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
-        return self.sample(key, leaf, dtype)
 
     def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
         return {}
@@ -163,3 +146,24 @@ class AbstractFixedPrior(AbstractPrior):
 
     def gibbs(self, key: PRNGKey, weights: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
         return {}
+
+
+class AbstractFixedPrior(AbstractPlainPrior):
+    """One fixed distribution for every weight, which is a coordinate itself."""
+
+    @abc.abstractmethod
+    def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
+        """Summed log density of a block's weights, normalised."""
+
+    @abc.abstractmethod
+    def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
+        """A draw of a block's weights."""
+
+    def log_density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
+        return self.log_prob(coordinates, leaf)
+
+    def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
+        return coordinates
+
+    def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
+        return self.sample(key, leaf, dtype)

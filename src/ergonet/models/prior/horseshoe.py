@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
+from ergonet._errors import CapabilityError
 from ergonet._types import Array, PRNGKey, Scalar
 from ergonet.models.network import Leaf
 from ergonet.models.precision import require_positive
@@ -111,7 +112,7 @@ class AbstractHorseshoe(AbstractPrior):
         return f"`{type(self).__name__}` has no conditional distribution in closed form"
 
     def gibbs(self, key: PRNGKey, weights: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
-        raise NotImplementedError(self.lacks_conjugacy)
+        raise CapabilityError(f"{self.lacks_conjugacy}; sample it jointly, with `NUTS()`.")
 
 
 class Horseshoe(AbstractHorseshoe):

@@ -12,7 +12,7 @@ from ergonet._errors import SettingError
 from ergonet._types import Array, PRNGKey, Scalar
 from ergonet.models.network import Leaf
 from ergonet.models.precision import require_positive
-from ergonet.models.prior.base import AbstractFixedPrior, AbstractPrior, Hyperparameters
+from ergonet.models.prior.base import AbstractFixedPrior, AbstractPlainPrior, Hyperparameters
 
 
 def _normal_log_prob(weights: Array, mean: float, scale: float) -> Scalar:
@@ -124,7 +124,7 @@ class StudentT(AbstractFixedPrior):
         return self._distribution().sample(key, leaf.shape).astype(dtype)
 
 
-class Uniform(AbstractPrior):
+class Uniform(AbstractPlainPrior):
     """w uniform in a box, low < w < high.
 
     The coordinate is unbounded: w = low + (high - low) / (1 + e^-coordinate).
@@ -147,19 +147,6 @@ class Uniform(AbstractPrior):
             raise SettingError(f"`Uniform(high=...)` must be above low = {low}, got {high}.")
         self.low, self.high = float(low), float(high)
 
-    def shares(self, path: str) -> str:
-        return path
-
-    def hyperparameters(self, leaf: Leaf) -> dict[str, Leaf]:
-        return {}
-
-    @property
-    def is_standard(self) -> bool:
-        return False
-
-    def own_terms(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
-        return []
-
     def log_density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
         """Of the coordinates, which are logistic whatever the box."""
         return jnp.sum(self._coordinate().log_prob(coordinates))
@@ -167,28 +154,8 @@ class Uniform(AbstractPrior):
     def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
         return self.low + (self.high - self.low) * jax.nn.sigmoid(coordinates)
 
-    def draw_own(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
-        return {}
-
-    def moderate(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
-        return {}
-
     def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
         return self._coordinate().sample(key, leaf.shape).astype(dtype)
-
-    def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
-        return {}
-
-    @property
-    def by_input(self) -> bool:
-        return False
-
-    @property
-    def lacks_conjugacy(self) -> str:
-        return ""
-
-    def gibbs(self, key: PRNGKey, weights: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
-        return {}
 
     def _coordinate(self) -> Any:
         from numpyro.distributions import Logistic
