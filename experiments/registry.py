@@ -13,12 +13,14 @@ class Entry:
     """Where a reproduction lives, and what it is.
 
     Attributes:
-        module: with an `EXPERIMENT`.
+        module: with the experiment.
         about: one line.
+        attribute: its name in the module.
     """
 
     module: str
     about: str
+    attribute: str = "EXPERIMENT"
 
 
 ENTRIES = {
@@ -35,6 +37,11 @@ ENTRIES = {
     "choo-tuning": Entry("experiments.choo2000.tuning", "Choo 2000, Table 5.11: best lengths and step sizes"),
     "choo-rejection": Entry("experiments.choo2000.rejection", "Choo 2000, Figs. 6.2-6.7: rejections by length"),
     "choo-modern": Entry("experiments.choo2000.modern", "After Choo 2000: joint no-U-turn sampling at equal gradients"),
+    "sghmc-toy": Entry("experiments.chen2014.toy", "Document 002, Figs. 1, 2: five samplers on noisy toy densities"),
+    "sghmc-phase": Entry("experiments.chen2014.phase", "Document 002, Fig. 3: paths in phase space"),
+    "sghmc-sgld": Entry("experiments.chen2014.correlated", "Document 002, Fig. 4: SGHMC against SGLD on a Gaussian"),
+    "sghmc-mnist": Entry("experiments.chen2014.mnist", "Document 002, Fig. 5: MNIST", "MNIST"),
+    "sghmc-fashion": Entry("experiments.chen2014.mnist", "Document 002, Fig. 7a: Fashion-MNIST", "FASHION"),
 }
 
 
@@ -44,4 +51,5 @@ def load(name: str) -> "Experiment":
     Raises:
         KeyError: there is none.
     """
-    return importlib.import_module(ENTRIES[name].module).EXPERIMENT
+    entry = ENTRIES[name]
+    return getattr(importlib.import_module(entry.module), entry.attribute)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import page, registry
-from experiments.record import Experiment
+from experiments.record import Experiment, ratio_name
 from experiments.sizes import SIZES, Size
 
 Values = dict[str, dict[str, list[float]]]
@@ -96,7 +96,7 @@ def write(
         "name": experiment.name,
         "mode": about["mode"],
         "seconds": about["seconds"],
-        "rows": [asdict(row) for row in table.rows()],
+        "rows": [asdict(row) for row in table.rows() if _is_shown(experiment, row.quantity)],
         "verdict": verdict,
         **{key: value for key, value in about.items() if key not in ("mode", "seconds")},
         "values": values,
@@ -108,6 +108,12 @@ def write(
     told = page.render(experiment, table, shown, pictures, remarks_file(experiment))
     (folder / f"{experiment.name}.md").write_text(told, encoding="utf-8")
     return record
+
+
+def _is_shown(experiment: Experiment, quantity: str) -> bool:
+    """Whether a table of the page has it; what only a picture needs, such as a curve, is among the values."""
+    shown = [one.name for group in experiment.groups.values() for one in group]
+    return quantity in shown or any(quantity == ratio_name(name, experiment.reference) for name in experiment.ratios)
 
 
 def remarks_file(experiment: Experiment) -> Path:

@@ -9,6 +9,8 @@ import numpy as np
 import ergonet
 from ergonet import Target
 from ergonet.inference.devices import Placement
+from ergonet.samplers.base import AbstractKernel
+from ergonet.samplers.registry import kernel
 
 SCALES = np.array([0.5, 1.0, 2.0, 1.5, 0.8], np.float32)
 
@@ -21,6 +23,13 @@ class Gaussian(eqx.Module):
 
     def __call__(self, q):
         return -0.5 * jnp.sum(((q - self.mean) / self.scale) ** 2)
+
+
+def trajectory_kernel(name: str, settings: dict[str, Any] | None = None) -> AbstractKernel:
+    """A kernel of all rows by name."""
+    made = kernel(name, settings)
+    assert isinstance(made, AbstractKernel)
+    return made
 
 
 def gaussian_target(scale: Any = SCALES, mean=0.0):

@@ -8,23 +8,33 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ergonet import datasets, diagnostics, plots
+    from ergonet import baselines, datasets, diagnostics, plots
     from ergonet.estimators import BayesianClassifier, BayesianRegressor
+    from ergonet.inference import keeping
+    from ergonet.inference.minibatches import MinibatchResult, sample_minibatches
     from ergonet.inference.run import sample
     from ergonet.inference.samples import Samples, load
     from ergonet.models import likelihood as likelihoods
     from ergonet.models import prior as priors
+    from ergonet.models.convnet import ConvNet
     from ergonet.models.network import MLP
     from ergonet.models.network_posterior import BayesianNetwork
     from ergonet.models.target import Target
     from ergonet.prediction.predictive import predict
     from ergonet.prediction.prior_check import prior_predictive
+    from ergonet.prediction.running import RunningPrediction
     from ergonet.samplers.dynamical import DynamicalA, DynamicalB
     from ergonet.samplers.gibbs_hmc import GibbsHMC
     from ergonet.samplers.hmc import HMC
     from ergonet.samplers.mala import MALA
     from ergonet.samplers.nuts import NUTS
     from ergonet.samplers.random_walk import RandomWalk
+    from ergonet.samplers.stochastic import noise_model as noise_models
+    from ergonet.samplers.stochastic import schedule as schedules
+    from ergonet.samplers.stochastic.naive_sghmc import NaiveSGHMC
+    from ergonet.samplers.stochastic.sg_nuts import SGNUTS
+    from ergonet.samplers.stochastic.sghmc import SGHMC
+    from ergonet.samplers.stochastic.sgld import SGLD
     from ergonet.samplers.windowed_hmc import WindowedHMC
     from ergonet.samplers.xhmc import XHMC
 
@@ -36,6 +46,7 @@ _HOMES = {
     "load": "ergonet.inference.samples",
     "Target": "ergonet.models.target",
     "BayesianNetwork": "ergonet.models.network_posterior",
+    "ConvNet": "ergonet.models.convnet",
     "MLP": "ergonet.models.network",
     "DynamicalA": "ergonet.samplers.dynamical",
     "DynamicalB": "ergonet.samplers.dynamical",
@@ -46,17 +57,28 @@ _HOMES = {
     "RandomWalk": "ergonet.samplers.random_walk",
     "WindowedHMC": "ergonet.samplers.windowed_hmc",
     "XHMC": "ergonet.samplers.xhmc",
+    "SGLD": "ergonet.samplers.stochastic.sgld",
+    "SGHMC": "ergonet.samplers.stochastic.sghmc",
+    "NaiveSGHMC": "ergonet.samplers.stochastic.naive_sghmc",
+    "SGNUTS": "ergonet.samplers.stochastic.sg_nuts",
+    "sample_minibatches": "ergonet.inference.minibatches",
+    "MinibatchResult": "ergonet.inference.minibatches",
+    "RunningPrediction": "ergonet.prediction.running",
     "predict": "ergonet.prediction.predictive",
     "prior_predictive": "ergonet.prediction.prior_check",
     "BayesianClassifier": "ergonet.estimators",
     "BayesianRegressor": "ergonet.estimators",
 }
 _MODULES = {
+    "baselines": "ergonet.baselines",
     "priors": "ergonet.models.prior",
     "likelihoods": "ergonet.models.likelihood",
     "datasets": "ergonet.datasets",
     "diagnostics": "ergonet.diagnostics",
     "plots": "ergonet.plots",
+    "schedules": "ergonet.samplers.stochastic.schedule",
+    "noise_models": "ergonet.samplers.stochastic.noise_model",
+    "keeping": "ergonet.inference.keeping",
 }
 
 __all__ = [
@@ -64,26 +86,38 @@ __all__ = [
     "MALA",
     "MLP",
     "NUTS",
+    "SGHMC",
+    "SGLD",
+    "SGNUTS",
     "XHMC",
     "BayesianClassifier",
     "BayesianNetwork",
     "BayesianRegressor",
+    "ConvNet",
     "DynamicalA",
     "DynamicalB",
     "GibbsHMC",
+    "MinibatchResult",
+    "NaiveSGHMC",
     "RandomWalk",
+    "RunningPrediction",
     "Samples",
     "Target",
     "WindowedHMC",
+    "baselines",
     "datasets",
     "diagnostics",
+    "keeping",
     "likelihoods",
     "load",
+    "noise_models",
     "plots",
     "predict",
     "prior_predictive",
     "priors",
     "sample",
+    "sample_minibatches",
+    "schedules",
 ]
 
 

@@ -27,6 +27,14 @@ class StartError(ErgonetError, RuntimeError):
     """No finite starting point was found; names the leaf, prior, likelihood or row to blame."""
 
 
+class DivergedError(ErgonetError, RuntimeError):
+    """A minibatch chain ran away before any draw was kept; says how it shows and which setting to change."""
+
+
+class TimeLimitError(ErgonetError, TimeoutError):
+    """The time limit came before the warm-up was over, so there are no draws to keep."""
+
+
 class MemoryPlanError(ErgonetError, MemoryError):
     """The run would not fit in memory or on disk; says how much it needs and what to change."""
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergonet import Target
+from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric, DenseMetric, DiagonalMetric, IdentityMetric
 from ergonet.hamiltonian.phase import phase_at
 from ergonet.trajectory.criterion import AbstractCriterion, Exhaustive, Generalised, Original
@@ -78,9 +79,10 @@ class Case:
 
     def orbit(self, doubling: Doubling, reach: int):
         """The states of the orbit through the start, as far as they are on this side of the wall."""
-        target = self.target
+        target, integrator = self.target, doubling.integrator
+        assert isinstance(integrator, Composition)
         start = phase_at(target, jnp.asarray(self.position, float), jnp.asarray(self.momentum, float))
-        states = orbit(target, doubling.integrator, start, reach, step_size=self.step_size, metric=self.metric)
+        states = orbit(target, integrator, start, reach, step_size=self.step_size, metric=self.metric)
         finite = np.isfinite(np.asarray(states.potential))
         low = 0 if finite[: reach + 1].all() else reach - np.argmin(finite[reach::-1]) + 1
         high = len(finite) if finite[reach:].all() else reach + np.argmin(finite[reach:])

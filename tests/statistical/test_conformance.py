@@ -19,8 +19,8 @@ from ergonet import Target
 from ergonet.adaptation.warmup import Stage, Warmup, stan_windows
 from ergonet.hamiltonian.metric import metric_names
 from ergonet.samplers.base import run_transition
-from ergonet.samplers.registry import kernel as kernel_by_name
-from ergonet.samplers.registry import kernel_names
+from ergonet.samplers.registry import kernel_names, minibatch_kernel_names
+from tests.sampling import trajectory_kernel
 from tests.statistical.densities import CorrelatedGaussian, z_scores
 
 pytestmark = pytest.mark.statistical
@@ -29,7 +29,8 @@ COVARIANCE = np.array([[4.0, 1.2, -0.3], [1.2, 1.0, 0.2], [-0.3, 0.2, 0.25]])
 START = np.array([1.5, 0.5, -0.4])
 STATIC = {"num_steps": 5}
 SETTINGS = {"xhmc": {"max_doublings": 6}, "hmc": STATIC, "windowed": STATIC | {"window": 2}}
-NAMES = [name for name in kernel_names() if name not in ("gibbs", "dynamical-a", "dynamical-b")]
+OTHERS = ("gibbs", "dynamical-a", "dynamical-b", *minibatch_kernel_names())  # with tables of their own
+NAMES = [name for name in kernel_names() if name not in OTHERS]
 VARIANTS = {  # the table's rows: kernels by name, and what of NUTS is a kernel of its own
     **{name: (name, {}) for name in NAMES},
     "nuts, original, slice": ("nuts", {"criterion": "original", "selection": "slice"}),
@@ -45,7 +46,7 @@ ROWS += [(name, "diagonal") for name in VARIANTS if name not in NAMES]
 def make(row, **changes):
     """The kernel of a row."""
     name, settings = VARIANTS[row]
-    return kernel_by_name(name, SETTINGS.get(name, {}) | settings | changes)
+    return trajectory_kernel(name, SETTINGS.get(name, {}) | settings | changes)
 
 
 def run(row, metric, *, longer=1):

@@ -19,7 +19,7 @@ from ergonet import MLP, BayesianNetwork, likelihoods, priors
 from ergonet.adaptation.warmup import Stage, Warmup, stan_windows
 from ergonet.models.network_posterior import NetworkPosterior
 from ergonet.samplers.base import run_transition
-from ergonet.samplers.registry import kernel as kernel_by_name
+from tests.sampling import trajectory_kernel
 from tests.statistical.densities import z_scores
 
 pytestmark = pytest.mark.statistical
@@ -37,7 +37,7 @@ ROWS = {  # kernel, settings, parametrisation
 
 def make(row):
     name, settings, _ = ROWS[row]
-    return kernel_by_name(name, settings)
+    return trajectory_kernel(name, settings)
 
 
 def posterior_of(row):

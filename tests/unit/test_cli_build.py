@@ -19,6 +19,12 @@ from ergonet.samplers.hmc import HMC
 from ergonet.samplers.mala import MALA
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.random_walk import RandomWalk
+from ergonet.samplers.stochastic import noise_model as noise_models
+from ergonet.samplers.stochastic import schedule as schedules
+from ergonet.samplers.stochastic.naive_sghmc import NaiveSGHMC
+from ergonet.samplers.stochastic.sg_nuts import SGNUTS
+from ergonet.samplers.stochastic.sghmc import SGHMC
+from ergonet.samplers.stochastic.sgld import SGLD
 from ergonet.samplers.windowed_hmc import WindowedHMC
 from ergonet.samplers.xhmc import XHMC
 
@@ -83,6 +89,7 @@ def test_kernels_by_name():
     made = {name: kernels.kernel(name) for name in kernels.kernel_names()}
     kinds = {"nuts": NUTS, "xhmc": NUTS, "hmc": HMC, "windowed": WindowedHMC, "mala": MALA, "random-walk": RandomWalk}
     kinds |= {"gibbs": GibbsHMC, "dynamical-a": DynamicalA, "dynamical-b": DynamicalB}
+    kinds |= {"sgld": SGLD, "sghmc": SGHMC, "naive-sghmc": NaiveSGHMC, "sg-nuts": SGNUTS}
     assert {name: type(one) for name, one in made.items()} == kinds
     assert made["xhmc"] == XHMC(0.1)
     chosen = kernels.kernel("nuts", {"max_doublings": 6, "metric": "dense", "integrator": "leapfrog"})
@@ -106,6 +113,7 @@ SPLIT = {
     "hyperparameter_splits": 2,
     "target_acceptance": 0.625,
 }
+STREAM = {"learning_rate": 0.125, "batch_size": 7, "steps_per_draw": 3}
 TREE = COMMON | {"max_doublings": 6, "integrator": "yoshida", "selection": "slice"}
 WRITTEN = {
     "nuts": (TREE | {"criterion": "original"}, NUTS),
@@ -122,6 +130,23 @@ WRITTEN = {
     ),
     "dynamical-a": (SPLIT, DynamicalA),
     "dynamical-b": (SPLIT, DynamicalB),
+    "sgld": (
+        STREAM | {"schedule": {"name": "cyclical", "period": 20, "exploration": 0.5}, "temperature": 0.5},
+        lambda schedule, **others: SGLD(schedule=schedules.Cyclical(period=20, exploration=0.5), **others),
+    ),
+    "sghmc": (
+        STREAM
+        | {"noise": {"name": "estimated", "every": 9, "decay": 0.5}, "schedule": {"name": "polynomial", "scale": 500.0, "power": 0.75}}
+        | {"momentum_decay": 0.25, "resample_every": 4, "temperature": 0.5},
+        lambda noise, schedule, **others: SGHMC(
+            noise=noise_models.EstimatedNoise(every=9, decay=0.5), schedule=schedules.Polynomial(scale=500.0, power=0.75), **others
+        ),
+    ),
+    "naive-sghmc": (STREAM | {"num_steps": 5, "metropolis": True}, NaiveSGHMC),
+    "sg-nuts": (
+        STREAM | {"momentum_decay": 0.25, "max_doublings": 4, "criterion": "original", "selection": "slice"},
+        SGNUTS,
+    ),
 }
 
 

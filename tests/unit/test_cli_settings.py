@@ -60,7 +60,7 @@ def test_patterns_replace_one_prior_for_all():
 
 def test_settings_survive_a_file():
     options = {
-        "data": {"target": ["price", 'odd "name"'], "test_file": "test.csv", "one_hot": True},
+        "data": {"target": ["price", 'odd "name"'], "test_file": "test.csv", "one_hot": True, "folder": "d"},
         "prior": {"name": "student-t", "degrees": 3.0},
         "run": {"time_limit": 12.5, "devices": 2},
     }
@@ -86,6 +86,8 @@ def test_settings_survive_a_file():
         ({"data": {"test_fraction": 1.0}}, "`--test-fraction` .* below 1"),
         ({"data": {"target": 3}}, "`--target`"),
         ({"data": {"one_hot": "yes"}}, "`--one-hot` .* true or false"),
+        ({"data": {"fetch": 1}}, "`--fetch` .* true or false"),
+        ({"data": {"folder": 3}}, r"`--data` \(`folder` in \[data\].* must be text"),
         ({"network": {"hidden": [0]}}, "`--hidden` .* at least 1"),
         ({"network": {"hidden": "35"}}, "`--hidden`"),
         ({"network": {"bias": 1}}, "`--bias` .* true or false"),

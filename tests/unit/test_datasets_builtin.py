@@ -41,7 +41,8 @@ def test_every_builtin_set_is_scaled_and_split(name, task, features, rows):
 
 def test_names_and_registry_agree():
     listed = datasets.names()
-    assert list(listed) == ["breast-cancer", "diabetes", "digits", "two-moons"]
+    of_files = ["cifar10", "fashion-mnist", "mnist"]
+    assert list(listed) == sorted(["breast-cancer", "diabetes", "digits", "two-moons", *of_files])
     assert all(description and "\n" not in description for description in listed.values())
 
 

@@ -18,7 +18,7 @@ from ergonet import HMC, NUTS, BayesianClassifier, BayesianRegressor, priors
 from ergonet._errors import CapabilityError, DataError, RunDirectoryError, SamplingWarning, SettingError
 from ergonet.estimators import assembly
 from ergonet.samplers.registry import kernel as kernel_by_name
-from ergonet.samplers.registry import kernel_names
+from ergonet.samplers.registry import kernel_names, minibatch_kernel_names
 
 pytestmark = pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")
 SHORT: dict[str, Any] = {
@@ -92,6 +92,7 @@ def test_regressor_predicts_in_the_units_of_y(regressor, line):
 def test_kernels_by_name_with_their_settings(name):
     assert assembly.kernel(name) == assembly.kernel({"name": name}) == kernel_by_name(name)
     settings = {"step_sizes": "curvature"} if name == "gibbs" else {"target_acceptance": 0.5}
+    settings = {"batch_size": 7} if name in minibatch_kernel_names() else settings
     assert assembly.kernel({"name": name, **settings}) == kernel_by_name(name, settings)
     assert assembly.kernel({"name": name, **settings}) != kernel_by_name(name)
 

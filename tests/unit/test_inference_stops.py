@@ -13,11 +13,10 @@ import pytest
 
 import ergonet
 from ergonet import MLP, NUTS, BayesianNetwork, Target, likelihoods, priors
-from ergonet._errors import CapabilityError, MemoryPlanError, RunDirectoryError
+from ergonet._errors import CapabilityError, MemoryPlanError, RunDirectoryError, TimeLimitError
 from ergonet.inference import memory
 from ergonet.inference.jobs import Job
 from ergonet.inference.progress import AbstractProgress, Lines, Tick, choose_progress
-from ergonet.inference.run import TimeLimitError
 from ergonet.inference.samples import STATISTICS
 from ergonet.inference.store import AbstractStore, MemoryStore, ZarrStore
 from tests.sampling import draw, gaussian_target

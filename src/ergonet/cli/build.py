@@ -13,8 +13,7 @@ from ergonet.models.network import MLP
 from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.models.prior import AbstractPrior
 from ergonet.models.registry import default_likelihood, likelihood, likelihood_names, prior, prior_defaults
-from ergonet.samplers.base import AbstractKernel
-from ergonet.samplers.registry import kernel, kernel_defaults
+from ergonet.samplers.registry import AnyKernel, kernel, kernel_defaults
 
 Table = Mapping[str, Any]
 
@@ -76,7 +75,7 @@ def model_of(settings: Settings, preprocessing: Preprocessing) -> BayesianNetwor
     return BayesianNetwork(network, prior_of(settings.prior), chosen)
 
 
-def kernel_of(settings: Settings) -> AbstractKernel:
+def kernel_of(settings: Settings) -> AnyKernel:
     """The kernel of the settings; see `ergonet.samplers.registry`."""
     return kernel(*_named("kernel", settings.kernel))
 

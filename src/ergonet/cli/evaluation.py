@@ -11,8 +11,8 @@ from ergonet._errors import MemoryPlanError
 from ergonet.cli.settings import Settings
 from ergonet.datasets.dataset import Dataset
 from ergonet.inference.memory import GIB, USABLE_SHARE, free_memory
-from ergonet.inference.run import versions
 from ergonet.inference.samples import Samples
+from ergonet.inference.versions import versions
 from ergonet.models.network_posterior import NUM_REFERENCE_ROWS
 from ergonet.prediction.predictive import Prediction, predict
 from ergonet.prediction.scores import classification_scores, regression_scores

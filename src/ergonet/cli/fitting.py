@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ergonet.inference.samples import Samples
 
 FINE, OFF = 0, 3
-_OWN_SPLIT = ("digits", "two-moons")
 
 
 def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, quiet: bool, began: float) -> int:
@@ -108,6 +107,9 @@ def load_data(data: DataSettings, *, seed: int) -> "Dataset":
     """
     if data.source in registry.names():
         return _built_in(data, seed)
+    for option, given in {"--data": data.folder is not None, "--fetch": data.fetch}.items():
+        if given:
+            raise SettingError(f"`{option}` is for built-in data sets of images: {data.source!r} is a file.")
     from ergonet.datasets.readers import read_table
     from ergonet.datasets.tables import from_table
 
@@ -127,12 +129,14 @@ def load_data(data: DataSettings, *, seed: int) -> "Dataset":
 
 def _built_in(data: DataSettings, seed: int) -> "Dataset":
     unused = {"--test-file": data.test_file is not None, "--one-hot": data.one_hot}
-    if data.source in _OWN_SPLIT:
+    if registry.entry_of(data.source).own_split:
         unused["--test-fraction"] = data.test_fraction != DataSettings.test_fraction
     for option, given in unused.items():
         if given:
             raise SettingError(f"`{option}` is for tables of your own: {data.source!r} is a built-in data set.")
-    dataset = registry.load(data.source, test_fraction=data.test_fraction, seed=seed)
+    dataset = registry.load(
+        data.source, test_fraction=data.test_fraction, seed=seed, data=data.folder, fetch=data.fetch
+    )
     own = dataset.preprocessing
     if data.target not in ((), own.target_names):
         raise SettingError(

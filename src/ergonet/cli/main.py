@@ -52,6 +52,11 @@ Task = Annotated[
     option("--task", say="classification or regression; told from the target unless set.", metavar="TASK"),
 ]
 OneHot = Annotated[bool | None, option("--one-hot/--no-one-hot", say="Turn columns of categories into 0/1 columns.")]
+Folder = Annotated[
+    str | None,
+    option("--data", say="Folder with the files of mnist, fashion-mnist or cifar10; else ERGONET_DATA.", metavar="DIR"),
+]
+Fetch = Annotated[bool | None, option("--fetch", say="Download those from OpenML instead.")]
 Hidden = Annotated[
     str | None, option("--hidden", say="Units of the hidden layers: 35, or 20,20; none: linear.", metavar="UNITS")
 ]
@@ -117,6 +122,8 @@ def fit(
     test_file: Annotated[str | None, option("--test-file", say="Test rows of their own.", metavar="FILE")] = None,
     task: Task = None,
     one_hot: OneHot = None,
+    data: Folder = None,
+    fetch: Fetch = None,
     hidden: Hidden = None,
     activation: Activation = None,
     bias: Bias = None,
@@ -169,6 +176,8 @@ def fit(
             "test_file": test_file,
             "task": task,
             "one_hot": one_hot,
+            "folder": data,
+            "fetch": fetch,
         },
         "network": {"hidden": parse_hidden(hidden), "activation": activation, "bias": bias},
         "prior": {"name": prior, "scale": prior_scale},
@@ -201,6 +210,8 @@ def prior_check(
     target: Target = None,
     task: Task = None,
     one_hot: OneHot = None,
+    data: Folder = None,
+    fetch: Fetch = None,
     hidden: Hidden = None,
     activation: Activation = None,
     bias: Bias = None,
@@ -218,7 +229,7 @@ def prior_check(
     Takes the settings and options of `ergonet fit`. No sampling: seconds.
     """
     options = {
-        "data": {"target": target or None, "task": task, "one_hot": one_hot},
+        "data": {"target": target or None, "task": task, "one_hot": one_hot, "folder": data, "fetch": fetch},
         "network": {"hidden": parse_hidden(hidden), "activation": activation, "bias": bias},
         "prior": {"name": prior, "scale": prior_scale},
         "likelihood": {"name": likelihood, "noise": noise},

@@ -31,6 +31,8 @@ class DataSettings:
         test_file: test rows of their own.
         task: `classification` or `regression`; None: told from the target.
         one_hot: whether columns of categories become 0/1 columns.
+        folder: where built-in image sets find their files; None: what the environment variable ERGONET_DATA says.
+        fetch: whether built-in image sets are downloaded instead.
     """
 
     source: str = ""
@@ -39,12 +41,14 @@ class DataSettings:
     test_file: str | None = None
     task: str | None = None
     one_hot: bool = False
+    folder: str | None = None
+    fetch: bool = False
 
     @classmethod
     def from_table(cls, table: Table) -> "DataSettings":
         """Checked settings; raises `SettingError`."""
         given = dict(table)
-        for name in ("source", "test_file", "task"):
+        for name in ("source", "test_file", "task", "folder"):
             if given.get(name) is not None and not isinstance(given[name], str):
                 raise _refuse("data", name, "text", given[name])
         target = given.get("target", ())
@@ -54,7 +58,8 @@ class DataSettings:
         fraction = given.get("test_fraction", cls.test_fraction)
         if not _is_number(fraction) or not 0 <= fraction < 1:
             raise _refuse("data", "test_fraction", "at least 0 and below 1", fraction)
-        _flag("data", "one_hot", given.get("one_hot", cls.one_hot))
+        for name in ("one_hot", "fetch"):
+            _flag("data", name, given.get(name, False))
         return cls(**{**given, "target": tuple(names), "test_fraction": float(fraction)})
 
 
@@ -165,6 +170,7 @@ class Settings:
 
 OPTIONS = {
     ("data", "source"): "DATA",
+    ("data", "folder"): "--data",
     ("run", "num_chains"): "--chains",
     ("run", "num_warmup"): "--warmup",
     ("run", "num_draws"): "--draws",

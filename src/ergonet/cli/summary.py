@@ -80,9 +80,21 @@ def _trust(metrics: Mapping[str, Any]) -> list[Row]:
             _fixed(found, "min_ess_bulk_function", 0),
             f"worst (median {median}); at least {needed}",
         ),
+        *(_minibatch_trust(found) if "mean_kinetic_temperature" in found else _trajectory_trust(found)),
+    ]
+
+
+def _trajectory_trust(found: Mapping[str, Any]) -> list[Row]:
+    return [
         ("Divergences", _fixed(found, "divergences", 0), "none wanted"),
         ("E-BFMI", _fixed(found, "min_ebfmi", 2), f"worst chain; at least {advice.SMALLEST_E_BFMI}"),
     ]
+
+
+def _minibatch_trust(found: Mapping[str, Any]) -> list[Row]:
+    if found["mean_kinetic_temperature"] is None:
+        return []
+    return [("Kinetic temperature", _fixed(found, "mean_kinetic_temperature", 2), "1 where friction balances noise")]
 
 
 def _cost(metrics: Mapping[str, Any]) -> list[Row]:
@@ -90,6 +102,8 @@ def _cost(metrics: Mapping[str, Any]) -> list[Row]:
     stages = (("setup", "Set-up"), ("compile", "Compilation"), ("warmup", "Warm-up"), ("sampling", "Sampling"))
     found = []
     for key, name in stages:
+        if seconds and key not in seconds:  # a minibatch kernel has no stages
+            continue
         count = wording.real(gradients, key)
         work = f"{wording.grouped(count)} gradients" if count is not None else ""
         found.append((name, wording.duration(wording.real(seconds, key)), work))

@@ -21,7 +21,8 @@ class Dataset:
         x_test: Like `x_train`; 0 rows when nothing is held out.
         y_test: Like `y_train`; 0 rows when nothing is held out.
         preprocessing: Turns new rows into inputs and predictions into the user's units or labels.
-        image_shape: (height, width) when a row is an image, else None.
+        image_shape: (height, width) or (height, width, channels) when a row is an image, flattened in that
+            order; else None.
         raw_test: Test rows before scaling, [test_rows, raw_features]: pixels for images, the numeric
             columns in use for tables.
         test_rows: Index of each test row in the user's file, counting from 0, ascending; with a test file
@@ -35,6 +36,6 @@ class Dataset:
     x_test: Float32[np.ndarray, "test_rows features"]
     y_test: Int32[np.ndarray, "test_rows"] | Float32[np.ndarray, "test_rows targets"]
     preprocessing: Preprocessing
-    image_shape: tuple[int, int] | None
+    image_shape: tuple[int, int] | tuple[int, int, int] | None
     raw_test: Shaped[np.ndarray, "test_rows raw_features"]
     test_rows: Int[np.ndarray, "test_rows"]

@@ -14,6 +14,7 @@ FEWEST_EFFECTIVE_DRAWS_PER_CHAIN: Final = 100
 SMALLEST_E_BFMI: Final = 0.3
 LARGEST_SATURATED_FRACTION: Final = 0.05
 LARGEST_ACCEPTANCE_GAP: Final = 0.1
+KINETIC_TEMPERATURES: Final = (0.5, 2.0)
 
 _WEIGHTS_NEED_NOT_MIX = (
     " Judge this by predictions only: weights of a network are not identified (hidden units can swap places) "
@@ -210,6 +211,36 @@ def _acceptance(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
     ]
 
 
+def _temperature(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
+    mean = _number(diagnostics, "mean_kinetic_temperature")
+    low, high = KINETIC_TEMPERATURES
+    if math.isnan(mean) or low <= mean <= high:
+        return []
+    return [
+        Finding(
+            problem=True,
+            sentence=f"The kinetic temperature is {mean:.2f} on average and should be near 1: friction and the noise "
+            f"of the minibatch gradient are out of balance, so the draws are too {'wide' if mean > 1 else 'narrow'}. "
+            "Lower the learning rate, raise the momentum decay or the batch size, or let the kernel estimate the "
+            "noise.",
+        )
+    ]
+
+
+def _clipped(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
+    share = _number(diagnostics, "clipped_fraction")
+    if not share > 0:
+        return []
+    return [
+        Finding(
+            problem=share > 0.05,
+            sentence=f"The estimated noise of the gradient outweighs the friction in {100 * share:.2g} % of "
+            "coordinates and steps, where it could not be made up for: raise the momentum decay, or lower the "
+            "learning rate.",
+        )
+    ]
+
+
 _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], ...] = (
     _stuck,
     _nonfinite,
@@ -219,6 +250,8 @@ _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], .
     _energy,
     _saturation,
     _acceptance,
+    _temperature,
+    _clipped,
 )
 
 

@@ -9,8 +9,8 @@ from ergonet.models.activation import activation
 from ergonet.models.likelihood import AbstractLikelihood
 from ergonet.models.network import MLP
 from ergonet.models.prior import AbstractPrior, FanInNormal, Normal
-from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.nuts import NUTS
+from ergonet.samplers.registry import AnyKernel
 from ergonet.samplers.registry import kernel as kernel_by_name
 
 Prior = AbstractPrior | Mapping[str, AbstractPrior]
@@ -58,11 +58,11 @@ def likelihood(choice: Any, *, task: str, num_classes: int = 0) -> AbstractLikel
     return chosen
 
 
-def kernel(choice: Any) -> AbstractKernel:
+def kernel(choice: Any) -> AnyKernel:
     """None: NUTS; a name; a mapping of `name` and settings; or a kernel."""
     if choice is None:
         return NUTS()
-    if isinstance(choice, AbstractKernel):
+    if isinstance(choice, AnyKernel):
         return choice
     table = {"name": choice} if isinstance(choice, str) else choice
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):

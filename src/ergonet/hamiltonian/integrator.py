@@ -7,6 +7,7 @@ one gradient per drift. Sources: leapfrog, Neal 2011 section 2.3; two-stage mini
 Sanz-Serna 2014; fourth order, Yoshida 1990.
 """
 
+import abc
 from collections.abc import Callable
 
 import equinox as eqx
@@ -20,7 +21,20 @@ from ergonet.models.target import Target
 PositionMap = Callable[[Position, Position], tuple[Position, Position]]
 
 
-class Composition(eqx.Module):
+class AbstractIntegrator(eqx.Module):
+    """One step along a trajectory."""
+
+    @property
+    @abc.abstractmethod
+    def gradients_per_step(self) -> int:
+        """Potential gradients that one step costs."""
+
+    @abc.abstractmethod
+    def step(self, target: Target, metric: AbstractMetric, step_size: Scalar, phase: Phase) -> Phase:
+        """One step of signed size `step_size` from `phase`."""
+
+
+class Composition(AbstractIntegrator):
     """A palindromic kick-drift-kick integrator.
 
     Attributes:
@@ -51,11 +65,9 @@ class Composition(eqx.Module):
 
     @property
     def gradients_per_step(self) -> int:
-        """Potential gradients that one step costs."""
         return len(self.coefficients) // 2
 
     def step(self, target: Target, metric: AbstractMetric, step_size: Scalar, phase: Phase) -> Phase:
-        """One step of signed size `step_size` from `phase`."""
         kicks, drifts = self.coefficients[::2], self.coefficients[1::2]
         momentum = phase.momentum - (kicks[0] * step_size) * metric.to_momentum(phase.gradient)
         for kick, drift in zip(kicks[1:], drifts, strict=True):

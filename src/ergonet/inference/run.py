@@ -4,9 +4,7 @@ Between chunks, in the main thread: draws go to the store, progress is shown, th
 do not wait for each other; the one furthest behind goes next, so draws stay level.
 """
 
-import importlib.metadata
 import os
-import platform
 import time
 import warnings
 from collections.abc import Sequence
@@ -17,31 +15,31 @@ from typing import Any
 import jax
 import numpy as np
 
-from ergonet._errors import CapabilityError, ErgonetError, SamplingWarning, SettingError
+from ergonet._errors import CapabilityError, SamplingWarning, SettingError, TimeLimitError
 from ergonet.adaptation.warmup import Warmup, check_num_warmup, stan_windows
 from ergonet.inference.devices import Placement, place
 from ergonet.inference.jobs import Block, Job, Settings, chunk_capacity
+from ergonet.inference.keeping import Every
 from ergonet.inference.memory import plan_memory
+from ergonet.inference.minibatches import sample_minibatches
 from ergonet.inference.programs import programs
 from ergonet.inference.progress import AbstractProgress, Tick, choose_progress
 from ergonet.inference.samples import STATISTICS, Samples
 from ergonet.inference.starts import given_positions, start_records
 from ergonet.inference.store import POSITIONS, AbstractStore, MemoryStore, ZarrStore
+from ergonet.inference.versions import versions
 from ergonet.inference.workers import worker_pool
 from ergonet.models.target import Target
 from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.nuts import NUTS
+from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
 
 WORDS_PER_DRAW = len(STATISTICS)
 
 
-class TimeLimitError(ErgonetError, TimeoutError):
-    """The time limit came before the warm-up was over, so there are no draws to keep."""
-
-
 def sample(
     target: Target,
-    kernel: AbstractKernel | None = None,
+    kernel: AbstractKernel | AbstractMinibatchKernel | None = None,
     *,
     num_chains: int = 4,
     num_warmup: int = 1000,
@@ -59,7 +57,8 @@ def sample(
 
     Args:
         target: what is sampled.
-        kernel: the transition; None: `NUTS()`.
+        kernel: the transition; None: `NUTS()`. One that takes minibatches, such as `SGHMC()`, runs as in
+            `sample_minibatches`: a transition of it is an epoch, unless it has `steps_per_draw`.
         num_chains: independent chains, at least 1.
         num_warmup: transitions that tune the kernel and are not kept, at least 0.
         num_draws: kept draws of each chain, at least 1, after thinning.
@@ -83,6 +82,24 @@ def sample(
         TimeLimitError: no draw was made within the limit.
         KeyboardInterrupt: Ctrl-C came before the first draw.
     """
+    if isinstance(kernel, AbstractMinibatchKernel):
+        if warmup is not None:
+            raise SettingError(f"`warmup` is for kernels of all rows; `{type(kernel).__name__}` has no stages.")
+        found = sample_minibatches(
+            target,
+            kernel,
+            num_chains=num_chains,
+            num_warmup=num_warmup,
+            num_draws=num_draws * thin,
+            seed=seed,
+            keep=Every(thin),
+            init=init,
+            store=store,
+            devices=devices,
+            progress=progress,
+            time_limit=time_limit,
+        )
+        return found.samples
     began = time.perf_counter()
     kernel = NUTS() if kernel is None else kernel
     _check(
@@ -333,19 +350,6 @@ class _Run:
             "stopped_by": self._stopped or None,
             "versions": versions(),
         }
-
-
-def versions() -> dict[str, str]:
-    """Versions of what decides the draws, for the record of a run."""
-    found = {name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "equinox", "numpy")}
-    try:
-        found["ergonet"] = importlib.metadata.version("ergonet")
-    except importlib.metadata.PackageNotFoundError:
-        found["ergonet"] = "not installed"
-    return found | {
-        "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.machine()}",
-    }
 
 
 def _store(store: Any) -> AbstractStore:

@@ -1,5 +1,6 @@
 """The result of a run: draws, statistics, and the way to names, ArviZ and disk."""
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergonet._errors import CapabilityError, RunDirectoryError
-from ergonet.diagnostics.chains import stuck_chains
+from ergonet.diagnostics.chains import ess_bulk, stuck_chains
 from ergonet.diagnostics.energy import e_bfmi
 from ergonet.diagnostics.function_space import ConvergenceSummary, summarise
 from ergonet.diagnostics.performance import mean_per_draw, saturated_share
@@ -21,6 +22,7 @@ from ergonet.inference.store import POSITIONS, ZarrStore, read_store
 from ergonet.models.target import Target, flatten_names
 
 BATCH_BYTES = 64 * 2**20
+MOST_WEIGHTS = 10_000  # whose effective sample size is told: half a millisecond each
 STATISTICS = (
     "lp",
     "energy",
@@ -62,7 +64,7 @@ class Samples:
     Attributes:
         positions: `[chain, draw, dim]`, a NumPy array or a lazy Zarr array.
         stats: `[chain, draw]` by name: lp, energy, energy_error, acceptance_rate, step_size, n_steps, gradients,
-            tree_depth (-1: no tree), diverging, nonfinite, moved.
+            tree_depth (-1: no tree), diverging, nonfinite, moved; of a minibatch kernel those of `MinibatchResult`.
         warmup_stats: the same for the warm-up.
         seconds: `setup`, `compile`, `warmup`, `sampling`, `total`; wall-clock.
         gradients: `warmup`, `sampling`: potential gradients of all chains.
@@ -135,30 +137,51 @@ class Samples:
 
     def diagnostics(self) -> dict[str, Any]:
         """The figures that say whether to trust the run, as in `metrics.json`."""
-        function, weights = self.convergence(), summarise(self.positions)
-        limit, depth = self.about.get("max_doublings"), self.stats["tree_depth"]
-        energy = e_bfmi(self.stats["energy"]) if self.num_draws > 1 else np.array([np.nan])
-        return {
-            "divergences": int(self.stats["diverging"].sum()),
+        function, weights = self.convergence(), self._weights_ess()
+        found = {
             "nonfinite": int(self.stats["nonfinite"].sum()),
-            "warmup_divergences": int(self.warmup_stats["diverging"].sum()) if self.warmup_stats else 0,
             "stuck_chains": [int(chain) for chain in stuck_chains(self.positions)],
             "max_rhat_function": function.max_rhat,
             "min_ess_bulk_function": function.min_ess_bulk,
             "median_ess_bulk_function": function.median_ess_bulk,
             "min_ess_tail_function": function.min_ess_tail,
-            "min_ess_bulk_weights": weights.min_ess_bulk,
-            "median_ess_bulk_weights": weights.median_ess_bulk,
+            "min_ess_bulk_weights": float(weights.min()) if weights.size else math.nan,
+            "median_ess_bulk_weights": float(np.median(weights)) if weights.size else math.nan,
+            "mean_gradients_per_draw": float(np.mean(mean_per_draw(self.stats["gradients"]))),
+        }
+        return found | (minibatch_diagnostics(self.stats) if self.is_of_minibatches else self._of_trajectories())
+
+    def _weights_ess(self) -> np.ndarray:
+        """Bulk effective sample sizes of the coordinates, those that cannot be told left out.
+
+        Of more than 10 000 coordinates every so many are judged.
+        """
+        stride = -(-self.positions.shape[2] // MOST_WEIGHTS)
+        found = ess_bulk(self.positions if stride == 1 else np.asarray(self.positions[...])[:, :, ::stride])
+        return found[~np.isnan(found)]
+
+    @property
+    def is_of_minibatches(self) -> bool:
+        """Whether a minibatch kernel drew them: no energies, and gradients of some rows each."""
+        return "kinetic_temperature" in self.stats
+
+    def _of_trajectories(self) -> dict[str, Any]:
+        limit, depth = self.about.get("max_doublings"), self.stats["tree_depth"]
+        energy = e_bfmi(self.stats["energy"]) if self.num_draws > 1 else np.array([np.nan])
+        return {
+            "divergences": int(self.stats["diverging"].sum()),
+            "warmup_divergences": int(self.warmup_stats["diverging"].sum()) if self.warmup_stats else 0,
             "min_ebfmi": float(np.min(energy)),
             "max_tree_depth_fraction": float(np.mean(saturated_share(depth, limit))) if limit else 0.0,
             "mean_acceptance": float(self.stats["acceptance_rate"].mean()),
             "target_acceptance": self.about.get("target_acceptance"),
             "mean_steps_per_draw": float(np.mean(mean_per_draw(self.stats["n_steps"]))),
-            "mean_gradients_per_draw": float(np.mean(mean_per_draw(self.stats["gradients"]))),
         }
 
     def alarms(self) -> list[str]:
         """Sentences about what no run should have: divergences, non-finite energies, chains that never moved."""
+        if self.is_of_minibatches:
+            return []  # said by the run itself, which sees every draw and not only those that are stored
         total = self.num_chains * self.num_draws
         divergences, nonfinite = int(self.stats["diverging"].sum()), int(self.stats["nonfinite"].sum())
         stuck = [chain for chain in range(self.num_chains) if not self.stats["moved"][chain].any()]
@@ -258,6 +281,15 @@ def _subscript(shape: tuple[int, ...], index: tuple[int, ...]) -> str:
     return f"[{', '.join(str(i) for i in index)}]" if shape else ""
 
 
+def minibatch_diagnostics(stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """What the statistics of a minibatch kernel say about trust."""
+    temperature, clipped = stats["kinetic_temperature"], stats["clipped"]
+    return {
+        "mean_kinetic_temperature": float(np.nanmean(temperature)) if np.isfinite(temperature).any() else None,
+        "clipped_fraction": float(np.mean(clipped)) if clipped.size else 0.0,
+    }
+
+
 def load(path: str | os.PathLike[str], *, target: Target | None = None) -> Samples:
     """Samples of a stored run, with positions read lazily; only what its manifest counts.
 
@@ -277,7 +309,7 @@ def load(path: str | os.PathLike[str], *, target: Target | None = None) -> Sampl
         raise RunDirectoryError(f"`{path}` has positions of dim {positions.shape[2]}, `target` has {target.dim}.")
     return Samples(
         positions=positions if positions.shape[1] == draws else np.asarray(positions[:, :draws]),
-        stats={name: np.asarray(group[name][:, :draws]) for name in STATISTICS},
+        stats={name: np.asarray(group[name][:, :draws]) for name in sorted(group.array_keys()) if name != POSITIONS},
         warmup_stats=_extra(group, "warmup"),
         seconds=manifest.get("seconds", {}),
         gradients=manifest.get("gradients", {}),

@@ -42,6 +42,11 @@ class Leaf(eqx.Module):
 class AbstractNetwork(eqx.Module):
     """A function of named weights."""
 
+    @property
+    def rows_interact(self) -> bool:
+        """Whether outputs of a row depend on the other rows of the call; such a network cannot predict."""
+        return False
+
     @abc.abstractmethod
     def leaves(self) -> dict[str, Leaf]:
         """Every array of weights by its path, in the order of the flat position."""
@@ -49,6 +54,10 @@ class AbstractNetwork(eqx.Module):
     @abc.abstractmethod
     def prepare(self, x: AnyArray) -> Any:
         """Inputs `[rows, ...]` as `apply` takes them; raises `SettingError` where their shape does not fit."""
+
+    @abc.abstractmethod
+    def rows_first(self, inputs: Array) -> Array:
+        """What `prepare` was given: prepared inputs as `[rows, ...]`."""
 
     @abc.abstractmethod
     def apply(self, weights: Weights, inputs: Array) -> Float[Array, "outputs rows"]:
@@ -103,6 +112,9 @@ class MLP(AbstractNetwork):
             )
         return x.T
 
+    def rows_first(self, inputs: Array) -> Array:
+        return inputs.T
+
     def apply(self, weights: Weights, inputs: Array) -> Float[Array, "outputs rows"]:
         act = activation_function(self.activation)
         values = inputs
@@ -126,6 +138,9 @@ class FunctionNetwork(AbstractNetwork):
 
     def prepare(self, x: AnyArray) -> Any:
         return x
+
+    def rows_first(self, inputs: Array) -> Array:
+        return inputs
 
     def apply(self, weights: Weights, inputs: Array) -> Float[Array, "outputs rows"]:
         module = self.rebuild([weights[path] for path in self.paths])

@@ -192,8 +192,12 @@ class NetworkPosterior(HierarchicalTarget):
         self.offset = jnp.zeros((), targets.dtype)
         self.dim = model.dim
 
+    @property
+    def num_rows(self) -> int:
+        return self.targets.shape[1]
+
     def potential(self, position: Position) -> Scalar:
-        rows = self.log_likelihood(position) + self.offset / self.targets.shape[1]
+        rows = self.log_likelihood(position) + self.offset / self.num_rows
         return -(self.model.log_prior(position) + jnp.sum(rows)).astype(position.dtype)
 
     def _log_likelihood(self, position: Position, inputs: Array, targets: Array) -> Float[Array, "rows"]:
@@ -245,10 +249,15 @@ class NetworkPosterior(HierarchicalTarget):
     def log_likelihood(self, position: Position) -> Float[Array, "rows"]:
         return self._log_likelihood(position, self.inputs, self.targets)
 
-    def minibatch_potential(self, position: Position, rows: Any) -> Scalar:
-        inputs, targets = rows
-        scale = self.targets.shape[1] / targets.shape[1]
-        likelihood = scale * jnp.sum(self._log_likelihood(position, inputs, targets))
+    def rows(self) -> tuple[Array, Array]:
+        """Inputs `[rows, ...]` and prepared targets `[rows, targets]`."""
+        return self.model.network.rows_first(self.inputs), self.targets.T
+
+    def minibatch_potential(self, position: Position, rows: tuple[Array, Array]) -> Scalar:
+        x, targets = rows
+        scale = self.num_rows / targets.shape[0]
+        inputs = self.model.network.prepare(x)
+        likelihood = scale * jnp.sum(self._log_likelihood(position, inputs, targets.T))
         return -(self.model.log_prior(position) + likelihood).astype(position.dtype)
 
     def offset_at(self, position: Position) -> Scalar:

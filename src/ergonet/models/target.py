@@ -30,6 +30,11 @@ class Target(eqx.Module):
 
     dim: eqx.AbstractVar[int]
 
+    @property
+    @abc.abstractmethod
+    def num_rows(self) -> int:
+        """Rows of the data; 0 where the target has none that it could be cut into."""
+
     @abc.abstractmethod
     def potential(self, position: Position) -> Scalar:
         """U(q) = -log density, up to a constant."""
@@ -55,8 +60,12 @@ class Target(eqx.Module):
         """Log likelihood of each row of the data."""
 
     @abc.abstractmethod
+    def rows(self) -> Any:
+        """Every row of the data, for `minibatch_potential`: a pytree of arrays with the rows on the first axis."""
+
+    @abc.abstractmethod
     def minibatch_potential(self, position: Position, rows: Any) -> Scalar:
-        """The potential with its likelihood estimated from `rows` (data, not indices), scaled up by N / n."""
+        """The potential with its likelihood estimated from some of `rows()` (data, not indices), scaled up by N / n."""
 
     @abc.abstractmethod
     def offset_at(self, position: Position) -> Scalar:
@@ -102,6 +111,29 @@ class Target(eqx.Module):
             example: a pytree of floating arrays that gives names, shapes and dtype of the parameters.
         """
         return LogDensityTerms(log_prior_fn, log_likelihood_fn, data, example)
+
+    @staticmethod
+    def from_numpyro(model: Callable[..., Any], args: Any = (), kwargs: Any = None) -> "Target":
+        """A target from a NumPyro program, `model(*args, **kwargs)`, on NumPyro's own unconstrained space.
+
+        `unravel` gives latent sites constrained, and deterministic sites. Chains start from Uniform(-2, 2) in every
+        unconstrained coordinate. Sites with a flat, improper prior are taken as they are.
+
+        A program whose rows stand in one `numpyro.plate(name, N, subsample_size=n)` offers `minibatch_potential`; its
+        rows are the plate's indices, and a minibatch has n of them. Its `potential` is the full one all the same: a
+        loop over chunks of n rows, so a program for full-batch kernels is faster without `subsample_size`.
+
+        Args:
+            model: the program. Continuous latent sites, none of them inside the subsampling plate; no `param` sites.
+            args: its arguments, a tuple; arrays in them are data, all else is fixed.
+            kwargs: its named arguments, a dict, likewise; None: none.
+
+        Raises:
+            SettingError: the program has a site that cannot be sampled, or nothing to sample; names the site.
+        """
+        from ergonet.models.interop.numpyro import NumpyroProgram
+
+        return NumpyroProgram(model, args, kwargs)
 
 
 class HierarchicalTarget(Target):
@@ -184,6 +216,10 @@ class LogDensity(Target):
             raise SettingError(f"`logdensity_fn` must return a scalar, got an array of shape {value.shape}. Sum it.")
         return -value.astype(position.dtype)
 
+    @property
+    def num_rows(self) -> int:
+        return 0
+
     def unravel(self, position: Position) -> Any:
         return self.layout.unravel(position)
 
@@ -198,6 +234,9 @@ class LogDensity(Target):
 
     def log_likelihood(self, position: Position) -> Float[Array, "rows"]:
         raise _missing("log_likelihood", "A target from a log density", "Build it with `Target.from_terms`.")
+
+    def rows(self) -> Any:
+        raise _missing("rows", "A target from a log density", "Build it with `Target.from_terms`.")
 
     def minibatch_potential(self, position: Position, rows: Any) -> Scalar:
         raise _missing("minibatch_potential", "A target from a log density", "Build it with `Target.from_terms`.")
@@ -221,7 +260,6 @@ class LogDensityTerms(Target):
     layout: Layout
     example: Array
     offset: Scalar
-    num_rows: int = eqx.field(static=True)
     dim: int = eqx.field(static=True)
 
     def __init__(
@@ -236,8 +274,12 @@ class LogDensityTerms(Target):
         self.data = jax.tree.map(jnp.asarray, data)
         self.layout, self.example = Layout.of(example)
         self.dim = self.layout.dim
-        self.num_rows = _count_rows(self.data)
         self.offset = jnp.zeros((), self.example.dtype)
+        count_rows(self.data)
+
+    @property
+    def num_rows(self) -> int:
+        return count_rows(self.data)
 
     def potential(self, position: Position) -> Scalar:
         params = self.layout.unravel(position)
@@ -259,9 +301,12 @@ class LogDensityTerms(Target):
     def log_likelihood(self, position: Position) -> Float[Array, "rows"]:
         return self.log_likelihood_fn(self.layout.unravel(position), self.data)
 
+    def rows(self) -> Any:
+        return self.data
+
     def minibatch_potential(self, position: Position, rows: Any) -> Scalar:
         params = self.layout.unravel(position)
-        scale = self.num_rows / _count_rows(rows)
+        scale = self.num_rows / count_rows(rows)
         likelihood = scale * jnp.sum(self.log_likelihood_fn(params, rows))
         return -(self.log_prior_fn(params) + likelihood).astype(position.dtype)
 
@@ -284,7 +329,8 @@ class LogDensityTerms(Target):
         return "log prior and log likelihood are finite there, but their gradient is not"
 
 
-def _count_rows(data: Any) -> int:
+def count_rows(data: Any) -> int:
+    """The length that all first axes of a pytree of arrays share; raises `SettingError` where they do not."""
     counts = {leaf.shape[0] if getattr(leaf, "ndim", 0) else 0 for leaf in jax.tree.leaves(data)}
     if len(counts) != 1 or 0 in counts:
         raise SettingError(

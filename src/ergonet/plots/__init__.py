@@ -12,6 +12,7 @@ from ergonet.plots.images import uncertain_images
 from ergonet.plots.prior import prior_functions, prior_histogram, save_side_by_side
 from ergonet.plots.regression import prediction_vs_truth, residual_plot
 from ergonet.plots.transitions import energy_plot, transitions_plot
+from ergonet.plots.uncertainty import uncertainty_by_group
 
 __all__ = [
     "convergence_plot",
@@ -29,4 +30,5 @@ __all__ = [
     "scales_plot",
     "transitions_plot",
     "uncertain_images",
+    "uncertainty_by_group",
 ]

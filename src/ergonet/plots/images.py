@@ -20,7 +20,7 @@ def uncertain_images(
     """The images whose predicted class has the greatest entropy, with their likeliest classes and true one.
 
     Args:
-        images: ``[rows, height, width]``, or ``[rows, height, width, 3]`` for colours between 0 and 1.
+        images: ``[rows, height, width]``, or ``[rows, height, width, 3]`` for colours as bytes or between 0 and 1.
         probabilities: predicted, ``[rows, classes]``.
         truth: indices of the true classes, ``[rows]``.
         class_names: names of the classes; their indices when None.

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ergonet._errors import DataError
+from ergonet._errors import CapabilityError, DataError
 from ergonet._types import Array, Bool
 from ergonet.models.network_posterior import BayesianNetwork
 
@@ -27,6 +27,12 @@ class Rows:
     """Inputs and targets cut into blocks of one shape, the last padded with its own last row."""
 
     def __init__(self, model: BayesianNetwork, x: Any, y: Any = None):
+        if model.network.rows_interact:
+            raise CapabilityError(
+                "Predictions need a network whose outputs depend on the weights and one row alone, but this one "
+                "normalises by the statistics of all rows of a call. Give it rows for these statistics, and pass "
+                "the result: `predict(..., model=BayesianNetwork(network.with_reference(x[:500]), prior, likelihood))`."
+            )
         self._model = model
         self._x = _checked_inputs(x)
         self.count = self._x.shape[0]

@@ -65,8 +65,8 @@ class Prediction:
         return np.maximum(self.entropy - self.expected_entropy, 0.0)
 
 
-class _Sums(eqx.Module):
-    """Running moments over draws for a block of rows."""
+class Sums(eqx.Module):
+    """Running moments over weighted draws for a block of rows; `count` is the sum of their weights."""
 
     count: Float[Array, ""]
     mean: Float[Array, "out rows"]
@@ -112,7 +112,7 @@ def predict(
     positions = readable(samples.positions)
     size = rows.block_size(KEPT_BYTES // (4 * samples.num_chains * samples.num_draws) if levels else None)
     parts = [_predict_block(model, positions, block, levels) for block in rows.blocks(size)]
-    return _join(model, parts, levels=levels, count=rows.count, has_targets=y is not None)
+    return join(model, parts, levels=levels, count=rows.count, has_targets=y is not None)
 
 
 def _model(samples: Samples, model: BayesianNetwork | None) -> BayesianNetwork:
@@ -135,20 +135,24 @@ def _predict_block(model: BayesianNetwork, positions: Any, block: Any, levels: t
     sums, kept = None, []
     for draws, valid in draw_blocks(positions):
         outputs, own = _outputs(model, draws, inputs)
-        sums = _blank(model, outputs, own) if sums is None else sums
-        sums = _accumulate(model, sums, outputs, own, valid=jnp.asarray(valid), targets=targets)
+        sums = blank_sums(model, outputs, own) if sums is None else sums
+        sums = accumulate(model, sums, outputs, own, weights=jnp.asarray(valid, outputs.dtype), targets=targets)
         if levels:
             count = int(valid.sum())
             kept.append(jax.tree.map(lambda leaf, n=count: np.asarray(leaf)[:n], (outputs, own)))
     assert sums is not None
-    names = ("mean", "squares", "variance", "entropy", "log_density")
-    part: dict[str, Any] = {name: np.asarray(getattr(sums, name)) for name in names}
-    part["count"] = float(sums.count)
+    part = part_of(sums)
     if levels:
         outputs, own = jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *kept)
         kept.clear()
         part["quantiles"] = np.asarray(_quantiles(model, outputs, own, jnp.asarray(levels, inputs.dtype)))
     return part
+
+
+def part_of(sums: Sums) -> dict[str, Any]:
+    """The moments of a block as NumPy arrays, as `join` takes them."""
+    names = ("mean", "squares", "variance", "entropy", "log_density")
+    return {name: np.asarray(getattr(sums, name)) for name in names} | {"count": float(sums.count)}
 
 
 @eqx.filter_jit
@@ -168,21 +172,24 @@ def _quantiles(model: BayesianNetwork, outputs: Array, own: Any, levels: Array) 
 
 
 @eqx.filter_jit
-def _accumulate(
-    model: BayesianNetwork, sums: _Sums, outputs: Array, own: Any, *, valid: Array, targets: Array | None
-) -> _Sums:
-    """Join the moments of a block of draws to those of all draws before (Chan, Golub and LeVeque 1983)."""
-    likelihood, weight = model.likelihood, valid.astype(outputs.dtype)
-    count = jnp.sum(weight)
-    total = sums.count + count
+def accumulate(
+    model: BayesianNetwork, sums: Sums, outputs: Array, own: Any, *, weights: Array, targets: Array | None
+) -> Sums:
+    """Join the moments of a block of weighted draws to those of all before (Chan, Golub and LeVeque 1983).
+
+    A draw of weight 0 counts for nothing.
+    """
+    likelihood = model.likelihood
+    count = jnp.sum(weights)
+    total = jnp.maximum(sums.count + count, jnp.finfo(outputs.dtype).tiny)
 
     def average(values: Array) -> Array:
-        return jnp.tensordot(weight, values, axes=1) / count
+        return jnp.tensordot(weights, values, axes=1) / jnp.maximum(count, jnp.finfo(outputs.dtype).tiny)
 
     means = jax.vmap(likelihood.mean)(own, outputs)
     mean = average(means)
     shift = mean - sums.mean
-    within = jnp.tensordot(weight, (means - mean) ** 2, axes=1)
+    within = jnp.tensordot(weights, (means - mean) ** 2, axes=1)
     variance = average(jax.vmap(likelihood.variance)(own, outputs))
     entropy, log_density = sums.entropy, sums.log_density
     if likelihood.is_classification:
@@ -190,10 +197,10 @@ def _accumulate(
         entropy = entropy + (average(entropies) - entropy) * count / total
     if targets is not None:
         rows = jax.vmap(likelihood.log_prob, in_axes=(0, 0, None))(own, outputs, targets)
-        rows = jnp.where(valid[:, None], rows, -jnp.inf)
+        rows = rows + jnp.log(weights)[:, None]
         log_density = jnp.logaddexp(log_density, jax.nn.logsumexp(rows, axis=0))
-    return _Sums(
-        count=total,
+    return Sums(
+        count=sums.count + count,
         mean=sums.mean + shift * count / total,
         squares=sums.squares + within + shift**2 * sums.count * count / total,
         variance=sums.variance + (variance - sums.variance) * count / total,
@@ -202,11 +209,12 @@ def _accumulate(
     )
 
 
-def _blank(model: BayesianNetwork, outputs: Array, own: Any) -> _Sums:
+def blank_sums(model: BayesianNetwork, outputs: Array, own: Any) -> Sums:
+    """The moments of no draws, for rows whose outputs `[draw, outputs, rows]` are like these."""
     mean = jax.eval_shape(jax.vmap(model.likelihood.mean), own, outputs)
     zeros = jnp.zeros(mean.shape[1:], mean.dtype)
     row = zeros[0]
-    return _Sums(
+    return Sums(
         count=jnp.zeros((), mean.dtype),
         mean=zeros,
         squares=zeros,
@@ -216,9 +224,11 @@ def _blank(model: BayesianNetwork, outputs: Array, own: Any) -> _Sums:
     )
 
 
-def _join(
+def join(
     model: BayesianNetwork, parts: list[dict[str, Any]], *, levels: tuple[float, ...], count: int, has_targets: bool
 ) -> Prediction:
+    """The predictive distribution from the moments of all blocks of rows, `count` of them in all."""
+
     def rows(name: str) -> np.ndarray:
         return np.concatenate([part[name] for part in parts], axis=-1)[..., :count]
 

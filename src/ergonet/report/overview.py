@@ -124,6 +124,7 @@ def trust_cards(record: RunRecord) -> list[Card]:
     """Diagnostics of the draws, each marked as good or bad."""
     found, cards = _table(record.metrics, "diagnostics"), []
     needed = advice.FEWEST_EFFECTIVE_DRAWS_PER_CHAIN * (wording.real(record.metrics, "num_chains") or 1.0)
+    coldest, hottest = advice.KINETIC_TEMPERATURES
     entries = (
         ("max_rhat_function", "R-hat of predictions", "{:.3f}", lambda v: v <= advice.LARGEST_RHAT,
          f"do the chains agree? at most {advice.LARGEST_RHAT}"),
@@ -132,6 +133,8 @@ def trust_cards(record: RunRecord) -> list[Card]:
         ("divergences", "Divergences", "{:.0f}", lambda v: v == 0, "steps that lost their way; none"),
         ("min_ebfmi", "E-BFMI", "{:.2f}", lambda v: v >= advice.SMALLEST_E_BFMI,
          f"does each chain reach all energies? at least {advice.SMALLEST_E_BFMI}"),
+        ("mean_kinetic_temperature", "Kinetic temperature", "{:.2f}", lambda v: coldest <= v <= hottest,
+         "does friction balance the noise of the minibatches? 1 where it does"),
     )  # fmt: skip
     for key, name, pattern, good, meaning in entries:
         if key in found:

@@ -24,7 +24,7 @@ class RunRecord:
         settings: resolved settings, as in ``settings.toml``.
         metrics: scores, diagnostics, seconds, gradients and versions, as in ``metrics.json``.
         evaluation: arrays about test rows. Classification: ``probabilities [rows, classes]``, ``truth
-            [rows]`` and, where there are any, ``images [rows, height, width]`` and the entropies ``aleatoric
+            [rows]`` and, where there are any, ``images [rows, height, width, ...]`` and the entropies ``aleatoric
             [rows]`` and ``epistemic [rows]`` in nats. Regression, in the unit of the target: ``mean``, ``sd``
             and ``truth [rows, targets]``, ``quantiles [level, rows, targets]``, ``levels [level]``,
             ``noise_sd``. Both: ``test_rows [rows]``, indices in the table, and

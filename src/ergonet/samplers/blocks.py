@@ -57,6 +57,13 @@ class WeightsGiven(Target):
     def log_likelihood(self, position: Position) -> Float[Array, "rows"]:
         return self.target.log_likelihood(self.whole(position))
 
+    @property
+    def num_rows(self) -> int:
+        return self.target.num_rows
+
+    def rows(self) -> Any:
+        return self.target.rows()
+
     def minibatch_potential(self, position: Position, rows: Any) -> Scalar:
         return self.target.minibatch_potential(self.whole(position), rows)
 

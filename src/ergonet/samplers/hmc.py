@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from ergonet._errors import SettingError, suggest
 from ergonet._types import Count, Flag, Position, PRNGKey, Scalar
 from ergonet.hamiltonian.energy import is_divergent, total_energy
-from ergonet.hamiltonian.integrator import Composition, integrator
+from ergonet.hamiltonian.integrator import AbstractIntegrator, Composition, integrator
 from ergonet.hamiltonian.metric import first_metric
 from ergonet.hamiltonian.phase import Phase, phase_at
 from ergonet.models.target import Target
@@ -185,7 +185,7 @@ def refresh(key: PRNGKey, state: State) -> Phase:
     return Phase(position=state.position, momentum=momentum, potential=state.potential, gradient=state.gradient)
 
 
-def probe_step(steps: Composition, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> Scalar:
+def probe_step(steps: AbstractIntegrator, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> Scalar:
     """H_start - H_end of one integrator step from a fresh momentum."""
     start = refresh(key, state)
     end = steps.step(target, tuning.metric, tuning.step_size, start)

@@ -12,10 +12,19 @@ from ergonet.samplers.hmc import HMC
 from ergonet.samplers.mala import MALA
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.random_walk import RandomWalk
+from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
+from ergonet.samplers.stochastic.naive_sghmc import NaiveSGHMC
+from ergonet.samplers.stochastic.noise_model import noise_model
+from ergonet.samplers.stochastic.schedule import schedule
+from ergonet.samplers.stochastic.sg_nuts import SGNUTS
+from ergonet.samplers.stochastic.sghmc import SGHMC
+from ergonet.samplers.stochastic.sgld import SGLD
 from ergonet.samplers.windowed_hmc import WindowedHMC
 from ergonet.samplers.xhmc import XHMC
 
-_KERNELS: dict[str, Callable[..., AbstractKernel]] = {
+AnyKernel = AbstractKernel | AbstractMinibatchKernel
+
+_KERNELS: dict[str, Callable[..., AnyKernel]] = {
     "nuts": NUTS,
     "xhmc": XHMC,
     "hmc": HMC,
@@ -26,11 +35,23 @@ _KERNELS: dict[str, Callable[..., AbstractKernel]] = {
     "dynamical-a": DynamicalA,
     "dynamical-b": DynamicalB,
 }
+_MINIBATCH_KERNELS: dict[str, Callable[..., AnyKernel]] = {
+    "sgld": SGLD,
+    "sghmc": SGHMC,
+    "naive-sghmc": NaiveSGHMC,
+    "sg-nuts": SGNUTS,
+}
+_KERNELS |= _MINIBATCH_KERNELS
 
 
 def kernel_names() -> tuple[str, ...]:
     """The kernels that can be had by name."""
     return tuple(_KERNELS)
+
+
+def minibatch_kernel_names() -> tuple[str, ...]:
+    """Those of them whose gradients are of minibatches."""
+    return tuple(_MINIBATCH_KERNELS)
 
 
 def kernel_defaults(name: str) -> dict[str, Any]:
@@ -45,7 +66,7 @@ def kernel_defaults(name: str) -> dict[str, Any]:
     return {one.name: one.default for one in parameters}
 
 
-def kernel(name: str, settings: Mapping[str, Any] | None = None) -> AbstractKernel:
+def kernel(name: str, settings: Mapping[str, Any] | None = None) -> AnyKernel:
     """The kernel of that name.
 
     Args:
@@ -60,7 +81,11 @@ def kernel(name: str, settings: Mapping[str, Any] | None = None) -> AbstractKern
         if key not in known:
             raise SettingError(f"`kernel` {name!r} has no setting {key!r}. {suggest(str(key), known)}")
         if isinstance(known[key], str) and isinstance(value, Mapping) and "name" in value:  # a part with its settings
-            given[key] = kernel(str(value["name"]), {one: of for one, of in value.items() if one != "name"})
+            make = _PARTS.get(key, kernel)
+            given[key] = make(str(value["name"]), {one: of for one, of in value.items() if one != "name"})
         elif isinstance(known[key], str) and not isinstance(value, str):  # code may give an object, text a name
             raise SettingError(f"`kernel` {name!r}: `{key}` must be a name in quotes, got {value!r}.")
     return _KERNELS[name](**given)
+
+
+_PARTS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {"noise": noise_model, "schedule": schedule}

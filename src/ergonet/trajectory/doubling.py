@@ -18,7 +18,7 @@ from jax import lax
 
 from ergonet._types import Array, Count, Flag, Float, PRNGKey, Scalar, UInt
 from ergonet.hamiltonian.energy import is_divergent, total_energy
-from ergonet.hamiltonian.integrator import Composition
+from ergonet.hamiltonian.integrator import AbstractIntegrator
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.phase import Phase
 from ergonet.models.target import Target
@@ -62,7 +62,7 @@ class Doubling(eqx.Module):
 
     criterion: AbstractCriterion
     selection: AbstractSelection
-    integrator: Composition
+    integrator: AbstractIntegrator
     max_doublings: int = eqx.field(static=True)
 
     def begin(

@@ -1,0 +1,49 @@
+"""Pictures of learning curves."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from experiments.chen2014.images import average_after, network_after
+from experiments.pictures import new_figure, save
+from experiments.record import Table
+
+COLOURS = ("#1f5f99", "#c2571a", "#3f7d3a", "#8a4f9e", "#8c6d1f", "#444444")
+SEEN = (
+    "Test error by epoch, means over seeds; full lines: the average of the networks so far, dotted lines: the "
+    "network of that epoch"
+)
+
+
+def learning_curves(name: str) -> Callable[[Table, Path], Mapping[str, str]]:
+    """What draws `NAME.png`: test error by epoch of every row."""
+
+    def draw(table: Table, folder: Path) -> Mapping[str, str]:
+        figure, (axes,) = new_figure(7.2, 4.2)
+        for label, colour in zip(table.labels, COLOURS * 4, strict=False):
+            axes.plot(*_points(table, label, average_after), color=colour, label=label)
+            axes.plot(*_points(table, label, network_after), color=colour, linestyle=":", alpha=0.8)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        ticks = [one for one in (1, 2, 3, 5, 10, 20, 50, 100) if axes.get_ylim()[0] < one < axes.get_ylim()[1]]
+        axes.set_yticks(ticks, [f"{one} %" for one in ticks])
+        axes.minorticks_off()
+        axes.set_xlabel("epochs")
+        axes.set_ylabel("test error")
+        axes.grid(alpha=0.3)
+        figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9)
+        save(figure, folder / f"{name}.png")
+        return {f"{name}.png": SEEN}
+
+    return draw
+
+
+def _points(table: Table, label: str, quantity: Callable[[int], str]) -> tuple[np.ndarray, np.ndarray]:
+    """Epochs and mean errors of a row's learning curve."""
+    prefix, suffix = quantity(0).split("0")
+    names = (one for one in table.values[label] if one.startswith(prefix) and one.endswith(suffix))
+    epochs = np.sort([int(one.removeprefix(prefix).removesuffix(suffix)) for one in names])
+    means = np.array([table.mean(label, quantity(epoch)) for epoch in epochs])
+    known = np.isfinite(means) & (means > 0)
+    return epochs[known], means[known]

@@ -1,0 +1,1 @@
+"""Transition kernels whose gradients come from minibatches."""
