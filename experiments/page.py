@@ -100,11 +100,14 @@ def _line(*cells: str) -> str:
 
 
 def _ours(table: Table, label: str, quantity: Quantity) -> str:
-    if not table.of(label, quantity.name):
-        return ""
+    """Empty where it was not measured; NA where no seed gave a number."""
+    measured, known = table.values[label].get(quantity.name, ()), table.of(label, quantity.name)
+    if not known:
+        return "NA" if measured else ""
     error = table.error(label, quantity.name)
     shown = quantity.show(table.mean(label, quantity.name))
-    return shown if math.isnan(error) else f"{shown} \N{PLUS-MINUS SIGN} {quantity.show(error)}"
+    shown = shown if math.isnan(error) else f"{shown} \N{PLUS-MINUS SIGN} {quantity.show(error)}"
+    return shown if len(known) == len(measured) else f"{shown}, {len(measured) - len(known)} NA"
 
 
 def _theirs(table: Table, quantity: Quantity) -> list[tuple[str, dict[str, str]]]:

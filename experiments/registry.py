@@ -24,6 +24,9 @@ class Entry:
 
 
 ENTRIES = {
+    "lau-committee": Entry(
+        "experiments.lau2018.committee", "Lau 2018, Table 4.1: early-stopping committees against a BNN"
+    ),
     "lau-termination": Entry("experiments.lau2018.termination", "Lau 2018, Table 4.2: XHMC against no-U-turn ends"),
     "lau-static": Entry("experiments.lau2018.static", "Lau 2018, Table 4.13: static and windowed against dynamic HMC"),
     "lau-layers": Entry("experiments.lau2018.layers", "Lau 2018, Table 4.11: 2, 3 and 4 hidden layers"),
@@ -31,6 +34,7 @@ ENTRIES = {
     "lau-precision": Entry("experiments.lau2018.precision", "Lau 2018, Table 4.12: float32 against float64"),
     "lau-gibbs": Entry("experiments.lau2018.gibbs", "Lau 2018, Table 4.3: Gibbs against joint sampling of a precision"),
     "lau-priors": Entry("experiments.lau2018.priors", "Lau 2018, Table 4.4: priors from a normal to the horseshoe"),
+    "lau-sghmc": Entry("experiments.lau2018.sghmc", "Lau 2018, Tables 4.5-4.8: SGHMC over a grid, and as printed"),
     "lau-metric": Entry("experiments.lau2018.metric", "Lau 2018, Table 4.10: dense, diagonal and identity metric"),
     "choo-verify": Entry("experiments.choo2000.verify", "Choo 2000, Figs. 5.7, 5.8: three methods, one posterior"),
     "choo-performance": Entry("experiments.choo2000.performance", "Choo 2000, Table 5.12: variance of means"),
@@ -42,6 +46,11 @@ ENTRIES = {
     "sghmc-sgld": Entry("experiments.chen2014.correlated", "Document 002, Fig. 4: SGHMC against SGLD on a Gaussian"),
     "sghmc-mnist": Entry("experiments.chen2014.mnist", "Document 002, Fig. 5: MNIST", "MNIST"),
     "sghmc-fashion": Entry("experiments.chen2014.mnist", "Document 002, Fig. 7a: Fashion-MNIST", "FASHION"),
+    "sghmc-steps": Entry("experiments.chen2014.steps", "Document 002, Fig. 8: 1, 3 and 5 steps for each draw"),
+    "sghmc-vi": Entry("experiments.chen2014.variational", "Document 002, Fig. 6b: SGHMC and variational inference"),
+    "sghmc-ood": Entry("experiments.chen2014.outside", "Document 002, Fig. 6a: images of another kind"),
+    "sghmc-cnn": Entry("experiments.chen2014.convolutions", "Document 002, Fig. 7b: convolutions on CIFAR-10"),
+    "sghmc-nuts": Entry("experiments.chen2014.nuts", "Document 002, sec. 5.3: SG-NUTS, SGHMC and one after the other"),
 }
 
 

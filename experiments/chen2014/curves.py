@@ -22,8 +22,8 @@ def learning_curves(name: str) -> Callable[[Table, Path], Mapping[str, str]]:
     def draw(table: Table, folder: Path) -> Mapping[str, str]:
         figure, (axes,) = new_figure(7.2, 4.2)
         for label, colour in zip(table.labels, COLOURS * 4, strict=False):
-            axes.plot(*_points(table, label, average_after), color=colour, label=label)
-            axes.plot(*_points(table, label, network_after), color=colour, linestyle=":", alpha=0.8)
+            axes.plot(*points(table, label, average_after), color=colour, label=label)
+            axes.plot(*points(table, label, network_after), color=colour, linestyle=":", alpha=0.8)
         axes.set_xscale("log")
         axes.set_yscale("log")
         ticks = [one for one in (1, 2, 3, 5, 10, 20, 50, 100) if axes.get_ylim()[0] < one < axes.get_ylim()[1]]
@@ -39,7 +39,7 @@ def learning_curves(name: str) -> Callable[[Table, Path], Mapping[str, str]]:
     return draw
 
 
-def _points(table: Table, label: str, quantity: Callable[[int], str]) -> tuple[np.ndarray, np.ndarray]:
+def points(table: Table, label: str, quantity: Callable[[int], str]) -> tuple[np.ndarray, np.ndarray]:
     """Epochs and mean errors of a row's learning curve."""
     prefix, suffix = quantity(0).split("0")
     names = (one for one in table.values[label] if one.startswith(prefix) and one.endswith(suffix))

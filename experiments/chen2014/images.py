@@ -1,7 +1,8 @@
 """The problem of section 4.2: images, a network of one hidden layer, and learning curves of its samplers."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -86,10 +87,19 @@ def problem(name: str, mode: str) -> Problem:
     return Problem(model, model.condition(data.x_train, data.y_train), data.x_test, data.y_test)
 
 
-def learn(kernel: Any, of: Problem, epochs: Epochs, seed: int) -> tuple[dict[str, float], ergonet.MinibatchResult]:
-    """Scores and the learning curve of one run."""
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without alarms about temperatures, which are in the tables."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # temperatures are in the table
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def learn(
+    kernel: Any, of: Problem, epochs: Epochs, seed: int, *, init: Any = None
+) -> tuple[dict[str, float], ergonet.MinibatchResult]:
+    """Scores and the learning curve of one run, from `init` or a draw of the prior."""
+    with quietly():
         result = ergonet.sample_minibatches(
             of.target,
             kernel,
@@ -98,6 +108,7 @@ def learn(kernel: Any, of: Problem, epochs: Epochs, seed: int) -> tuple[dict[str
             seed=seed,
             keep=keeping.Last(1),
             watch=RunningPrediction(of.model, of.x_test, of.y_test),
+            init=init,
             progress=False,
         )
     curve = {name: values[0] for name, values in result.curve.items()}

@@ -32,7 +32,7 @@ from experiments.sizes import Size
 MOST_DOUBLINGS = 7
 DENSE_CHAINS = 2
 DENSE_SHARE, LEARNED_SHARE = 0.25, 0.5
-QUICK_DENSE_SHARE, QUICK_LEARNED_SHARE = 0.05, 0.25
+QUICK_DENSE_SHARE, QUICK_LEARNED_SHARE = 0.125, 0.25
 EFFECTIVE_SHARE = Quantity("median ESS, % of the draws", 1)
 LEAST_SHARE = Quantity("min ESS, % of the draws", 2)
 SHARES = {EFFECTIVE_SHARE: MEDIAN_ESS, LEAST_SHARE: MIN_ESS}
@@ -79,7 +79,7 @@ def label(prior: str, metric: str) -> str:
 
 
 def runs(size: Size) -> list[Run]:
-    """The rows at a size, those that cost too much shortened."""
+    """The rows at a size, those that cost too much shortened, or left out of a quick run."""
     is_quick = size.mode == "quick"
     found = []
     for prior, (chosen, by_metric) in GIVEN.items():
@@ -87,6 +87,8 @@ def runs(size: Size) -> list[Run]:
             run = Run(label(prior, metric), KERNELS[metric], priors=chosen, source=source)
             share = 1.0 if prior == NORMAL else QUICK_LEARNED_SHARE if is_quick else LEARNED_SHARE
             if metric == DENSE:
+                if is_quick and prior != NORMAL:
+                    continue
                 share = QUICK_DENSE_SHARE if is_quick else share * DENSE_SHARE
                 run = replace(run, most_chains=DENSE_CHAINS)
             found.append(replace(run, share=share))
@@ -113,10 +115,11 @@ def cases(size: Size) -> list[Case]:
 def judge(table: Table) -> Sequence[Claim]:
     """The conclusions of section 4.8."""
     known = [prior for prior in GIVEN if label(prior, DIAGONAL) in table.labels]
+    dense = [prior for prior in known if label(prior, DENSE) in table.labels]
     found = [
-        _worse(table, known, "the dense metric errs far more than the diagonal one"),
-        _less_effective(table, known),
-        _slower(table, known),
+        _worse(table, dense, "the dense metric errs far more than the diagonal one"),
+        _less_effective(table, dense),
+        _slower(table, dense),
     ]
     for prior in known:
         labels = [label(prior, metric) for metric in (DIAGONAL, IDENTITY)]
@@ -191,7 +194,8 @@ EXPERIMENT = Experiment(
     f"of up to 1023 steps, so some rows are shortened. Dense: at most {MOST_DOUBLINGS} doublings (127 steps), "
     f"{DENSE_CHAINS} chains, and {DENSE_SHARE:.0%} of the warm-up and of the draws of each. NIG and NIG ARD: "
     f"{LEARNED_SHARE:.0%} of the warm-up and of the draws, dense and NIG {LEARNED_SHARE * DENSE_SHARE:.1%}. In a quick "
-    f"run all dense rows have {QUICK_DENSE_SHARE:.0%} and the other NIG rows {QUICK_LEARNED_SHARE:.0%}.",
+    f"run the dense row has {QUICK_DENSE_SHARE:.1%}, the NIG rows have {QUICK_LEARNED_SHARE:.0%} and their dense rows "
+    "are left out.",
     cases=cases,
     groups={**GROUPS, "Effective draws of the weights": (*EFFECTIVE, *SHARES, VARIANCE_ESS, VARIANCE_BULK)},
     judge=judge,

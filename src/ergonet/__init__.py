@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ergonet.models.convnet import ConvNet
     from ergonet.models.network import MLP
     from ergonet.models.network_posterior import BayesianNetwork
+    from ergonet.models.streamed_posterior import stream
     from ergonet.models.target import Target
     from ergonet.prediction.predictive import predict
     from ergonet.prediction.prior_check import prior_predictive
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ergonet.samplers.random_walk import RandomWalk
     from ergonet.samplers.stochastic import noise_model as noise_models
     from ergonet.samplers.stochastic import schedule as schedules
+    from ergonet.samplers.stochastic.hand_over import HandOver
     from ergonet.samplers.stochastic.naive_sghmc import NaiveSGHMC
     from ergonet.samplers.stochastic.sg_nuts import SGNUTS
     from ergonet.samplers.stochastic.sghmc import SGHMC
@@ -48,6 +50,7 @@ _HOMES = {
     "BayesianNetwork": "ergonet.models.network_posterior",
     "ConvNet": "ergonet.models.convnet",
     "MLP": "ergonet.models.network",
+    "stream": "ergonet.models.streamed_posterior",
     "DynamicalA": "ergonet.samplers.dynamical",
     "DynamicalB": "ergonet.samplers.dynamical",
     "GibbsHMC": "ergonet.samplers.gibbs_hmc",
@@ -61,6 +64,7 @@ _HOMES = {
     "SGHMC": "ergonet.samplers.stochastic.sghmc",
     "NaiveSGHMC": "ergonet.samplers.stochastic.naive_sghmc",
     "SGNUTS": "ergonet.samplers.stochastic.sg_nuts",
+    "HandOver": "ergonet.samplers.stochastic.hand_over",
     "sample_minibatches": "ergonet.inference.minibatches",
     "MinibatchResult": "ergonet.inference.minibatches",
     "RunningPrediction": "ergonet.prediction.running",
@@ -97,6 +101,7 @@ __all__ = [
     "DynamicalA",
     "DynamicalB",
     "GibbsHMC",
+    "HandOver",
     "MinibatchResult",
     "NaiveSGHMC",
     "RandomWalk",
@@ -118,6 +123,7 @@ __all__ = [
     "sample",
     "sample_minibatches",
     "schedules",
+    "stream",
 ]
 
 

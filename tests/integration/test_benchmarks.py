@@ -168,6 +168,20 @@ def test_a_quick_run_of_the_kernels_writes_a_row_for_each(tmp_path: Path) -> Non
         assert len(rows) == (len(kernels.ARENAS) - 1 if "dense" in title else len(kernels.ARENAS))
 
 
+@pytest.mark.slow
+def test_a_quick_run_of_the_minibatch_steps_judges_its_aims(tmp_path: Path) -> None:
+    pytest.importorskip("blackjax")
+    answer = run_quickly("benchmarks.minibatches", tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    text = (tmp_path / "minibatches.md").read_text(encoding="utf-8")
+    assert "A quick run" in text
+    assert "| posteriors SGHMC | not measured" in text
+    record = json.loads((tmp_path / "minibatches.json").read_text(encoding="utf-8"))
+    assert all(min(times) > 0 for times in record["microseconds"].values())
+    assert "BlackJAX SGLD" in record["microseconds"]
+    assert "| SGHMC step / SGD step of the same stack |" in text
+
+
 def test_the_guide_shows_the_table_of_the_last_measured_run() -> None:
     record = json.loads((ROOT / "docs" / "results" / "kernels.json").read_text(encoding="utf-8"))
     shown = kernels.GUIDE.read_text(encoding="utf-8").partition(kernels.BEGIN)[2].partition(kernels.END)[0]

@@ -59,7 +59,7 @@ def grey(folder):
 
 
 def test_grey_images_from_fit_to_prediction(ergonet, grey, folder):
-    ergonet("fit", "fashion-mnist", "--data", "data", *TINY)
+    ergonet("fit", "fashion-mnist", "--data", "data", *TINY, "--kernel", "nuts")
     record = RunRecord.load(folder / "fashion-mnist-run")
     assert (record.metrics["num_train"], record.metrics["num_test"]) == (60, 30)
     assert record.metrics["dim"] == 784 * 4 + 4 + 4 * 10 + 10

@@ -1,6 +1,7 @@
 """Minibatch kernels against what they must be: gradient descent without noise, linear recursions on Gaussians."""
 
 from functools import cache
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,10 +10,8 @@ import numpy as np
 import optax
 import pytest
 
-from ergonet import SGHMC, SGLD, SGNUTS, NaiveSGHMC, Target, noise_models, schedules
-from ergonet._errors import SettingError
+from ergonet import SGHMC, SGLD, SGNUTS, NaiveSGHMC, Target, noise_models
 from ergonet.inference.epochs import INIT_KEY, Pace
-from ergonet.samplers.stochastic.base import gradient_noise
 from ergonet.samplers.stochastic.noise import normals
 from tests.minibatches import (
     Quadratic,
@@ -51,7 +50,7 @@ def test_temperature_0_is_gradient_descent(kernel, optimiser):
         rows = jax.tree.map(lambda leaf, number=number: leaf[number], minibatches)
         gradient = jax.grad(target.minibatch_potential)(position, rows)
         update, state = optimiser.update(gradient, state)
-        position = optax.apply_updates(position, update)
+        position = position + jnp.asarray(update)
         np.testing.assert_allclose(found[number], position, rtol=1e-9, atol=1e-9)
     assert np.ptp(np.asarray(info.potential)) > 1
     assert np.isnan(info.temperature).all()  # of which there is none at temperature 0
@@ -89,10 +88,14 @@ def lyapunov(step, noise):
     return flat.reshape(size, size)
 
 
-def sghmc_variance(rate, decay, precision, injected):
-    """Of q, where v' = (1 - a) v - l p q + N(0, injected), q' = q + v'."""
+def sghmc_covariance(rate, decay, precision, injected):
+    """Of q and v, where v' = (1 - a) v - l p q + N(0, injected), q' = q + v'."""
     step = np.array([[1 - rate * precision, 1 - decay], [-rate * precision, 1 - decay]])
-    return lyapunov(step, injected * np.ones((2, 2)))[0, 0]
+    return lyapunov(step, injected * np.ones((2, 2)))
+
+
+def sghmc_variance(rate, decay, precision, injected):
+    return sghmc_covariance(rate, decay, precision, injected)[0, 0]
 
 
 def naive_variance(rate, num_steps, precision, variance):
@@ -151,6 +154,7 @@ def test_without_gradient_noise_sgld_is_discretised_langevin(rate):
 
 def test_temperature_scales_the_variance():
     target = exact_gaussian(np.ones(COORDINATES))
+    kinetic = sghmc_covariance(0.05, 0.3, 1.0, 0.03)[1, 1] / 0.05  # 1.19: relative to the temperature that is asked for
     for kernel, expected in (
         (SGLD(learning_rate=0.1, temperature=0.25, batch_size=2, steps_per_draw=30), 0.25 / 0.95),
         (
@@ -162,7 +166,7 @@ def test_temperature_scales_the_variance():
         score, estimate = variance_score(found.samples.positions, expected)
         assert abs(score) < 4, estimate
         temperature = found.curve["kinetic_temperature"]
-        assert np.isnan(temperature).all() or abs(temperature.mean() - 1) < 0.1  # relative to the one asked for
+        assert np.isnan(temperature).all() or abs(temperature[:, 100:].mean() / kinetic - 1) < 0.02
 
 
 # The toy of 002, section 4.1
@@ -216,83 +220,30 @@ def test_the_estimated_noise_makes_the_toy_right():
 # The test on all rows
 
 
-@pytest.mark.parametrize(("num_steps", "batch_size"), [(4, 6), (2, 6), (12, 2)])
-def test_naive_sghmc_with_a_test_is_exact(num_steps, batch_size):
-    """Where an epoch is whole trajectories. The same run without the test is wrong."""
+@pytest.mark.parametrize(
+    ("num_steps", "batch_size", "rate", "acceptance"), [(4, 6, 1e-3, 0.67), (12, 2, 1e-4, 0.70), (12, 2, 3e-4, 0.29)]
+)
+def test_naive_sghmc_with_a_test_is_exact(num_steps, batch_size, rate, acceptance):
+    """Where an epoch is whole trajectories."""
+    scores, stats = scores_of(num_steps, batch_size, rate, metropolis=True)
+    assert np.max(np.abs(scores)) < 4, scores
+    assert abs(stats["acceptance_rate"].mean() - acceptance) < 0.03
+
+
+@pytest.mark.parametrize(("num_steps", "batch_size", "rate"), [(7, 6, 1e-3), (12, 2, 3e-4)])
+def test_naive_sghmc_without_a_test_is_not(num_steps, batch_size, rate):
+    scores, stats = scores_of(num_steps, batch_size, rate, metropolis=False)
+    assert np.max(np.abs(scores)) > 10, scores
+    assert "acceptance_rate" not in stats
+
+
+def scores_of(num_steps, batch_size, rate, *, metropolis):
     target, mean, covariance = linear_regression()
-    square = np.diag(covariance) + mean**2
-    scores, acceptances = {}, {}
-    for metropolis in (True, False):
-        kernel = NaiveSGHMC(
-            learning_rate=0.0008 if batch_size == 2 else 0.0035,
-            num_steps=num_steps,
-            metropolis=metropolis,
-            batch_size=batch_size,
-            steps_per_draw=num_steps,
-        )
-        found = run(target, kernel, num_chains=2, num_warmup=500, num_draws=20_000).samples
-        scores[metropolis] = np.max(np.abs(z_scores(found.positions, mean, square)))
-        acceptances[metropolis] = found.stats.get("acceptance_rate")
-    assert scores[True] < 4, (scores, acceptances[True].mean())
-    assert scores[False] > 8, scores
-    assert 0.5 < acceptances[True].mean() < 0.85
-    assert acceptances[False] is None
-
-
-# Schedules
-
-
-def test_the_values_of_schedules():
-    number = jnp.arange(200)
-    assert np.all(np.asarray(jax.vmap(schedules.Constant().factor)(number)) == 1)
-    polynomial = schedules.Polynomial(scale=10.0, power=0.55)
-    expected = (10 / (10 + np.arange(200))) ** 0.55
-    np.testing.assert_allclose(jax.vmap(polynomial.factor)(number), expected, rtol=1e-6)
-    cyclical = schedules.Cyclical(period=50, exploration=0.75)
-    place = np.arange(200) % 50
-    np.testing.assert_allclose(
-        jax.vmap(cyclical.factor)(number), 0.5 * (np.cos(np.pi * place / 50) + 1), rtol=1e-6, atol=1e-7
+    kernel = NaiveSGHMC(
+        learning_rate=rate, num_steps=num_steps, metropolis=metropolis, batch_size=batch_size, steps_per_draw=num_steps
     )
-    np.testing.assert_array_equal(jax.vmap(cyclical.samples)(number), place / 50 >= 0.75)
-    assert np.asarray(jax.vmap(cyclical.factor)(number)).min() > 0
-
-
-@pytest.mark.parametrize("schedule", [schedules.Polynomial(scale=50.0), schedules.Cyclical(period=40)])
-def test_a_run_follows_its_schedule(schedule):
-    target = exact_gaussian([1.0, 2.0])
-    kernel = SGLD(learning_rate=0.1, schedule=schedule, batch_size=2, steps_per_draw=5)
-    found = run(target, kernel, num_warmup=6, num_draws=60)
-    last = 5 * np.arange(1, 67) - 1  # the step that ends each draw
-    factors = np.array([float(schedule.factor(jnp.asarray(n))) for n in last])
-    samples = np.array([bool(schedule.samples(jnp.asarray(n))) for n in last]) & (np.arange(66) >= 6)
-    np.testing.assert_allclose(found.curve["step_size"][0], 0.1 * factors, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(found.curve["weight"][0], np.where(samples, factors, 0), rtol=1e-6, atol=1e-8)
-    np.testing.assert_array_equal(found.samples.stats["weight"], found.curve["weight"][:, 6:])
-
-
-@pytest.mark.slow
-def test_the_weighted_average_of_a_falling_step_size():
-    """Steps fall from 1 to 0.1: the weighted mean of E q^2 = 1 / (1 - l_t / 2) where l falls slowly."""
-    schedule = schedules.Polynomial(scale=2000.0, power=0.55)
-    target = exact_gaussian(np.ones(200))
-    kernel = SGLD(learning_rate=1.0, schedule=schedule, batch_size=2, steps_per_draw=10)
-    found = run(target, kernel, num_warmup=10, num_draws=12_000).samples
-    weights, rates = found.stats["weight"][0].astype(float), found.stats["step_size"][0].astype(float)
-    squares = np.mean(found.positions[0].astype(float) ** 2, axis=1)
-    expected = np.average(1 / (1 - rates / 2), weights=weights)
-    spread = np.sqrt(np.sum((weights * 2) ** 2 * 2 / 200 * 2)) / np.sum(weights)
-    assert abs(np.average(squares, weights=weights) - expected) < 4 * spread
-    assert abs(squares.mean() - expected) > 4 * spread  # an average without weights is another
-
-
-def test_a_momentum_keeps_its_temperature_while_the_step_size_changes():
-    target = exact_gaussian(np.ones(50))
-    schedule = schedules.Cyclical(period=200, exploration=0.5)
-    kernel = SGHMC(learning_rate=0.05, momentum_decay=0.05, schedule=schedule, batch_size=2, steps_per_draw=5)
-    found = run(target, kernel, num_warmup=200, num_draws=800)
-    temperature = found.curve["kinetic_temperature"][0, 200:]
-    assert abs(temperature.mean() - 1) < 0.1
-    assert temperature.max() < 3
+    found = run(target, kernel, num_chains=2, num_warmup=500, num_draws=20_000).samples
+    return z_scores(found.positions - mean, np.zeros(3), np.diag(covariance)), found.stats
 
 
 # Momenta
@@ -314,7 +265,8 @@ def test_a_momentum_is_drawn_afresh_every_so_many_steps():
         return [np.asarray(move(state, pace)) for state in states]
 
     for number in range(12):
-        same = np.array_equal(*after(number))
+        one, other = after(number)
+        same = np.array_equal(one, other)
         assert same == (number % 5 == 0)
     pace = Pace(step_size=jnp.asarray(0.04), number=jnp.asarray(5))
     keys = jax.random.split(jax.random.key(9), 2000)
@@ -326,86 +278,6 @@ def test_the_first_velocity_has_its_stationary_variance():
     target = exact_gaussian(np.ones(10_000))
     state = SGHMC(learning_rate=0.04).init(jax.random.key(1), target, jnp.zeros(10_000), jnp.asarray(0.04))
     assert abs(np.mean(np.square(state.velocity)) / 0.04 - 1) < 4 * np.sqrt(2 / 10_000)
-
-
-# The noise of the gradient
-
-
-@pytest.mark.parametrize("batch_size", [4, 7, 12])
-def test_the_estimated_variance_is_that_of_minibatches_without_replacement(batch_size):
-    target = linear_regression()[0] if batch_size != 7 else network(rows=30)
-    position = jnp.asarray(np.random.default_rng(2).normal(size=target.dim))
-    minibatches = random_minibatches(target, 6000, batch_size)
-    gradients, estimates = jax.jit(
-        lambda all_: jax.lax.map(
-            lambda rows: (
-                jax.grad(target.minibatch_potential)(position, rows),
-                gradient_noise(target, position, rows, at_once=3),
-            ),
-            all_,
-        )
-    )(minibatches)
-    full = np.asarray(jax.grad(target.potential)(position))
-    squares, estimates = (np.asarray(gradients) - full) ** 2, np.asarray(estimates)
-    varied = squares.mean(0) > 1e-12
-    assert varied.any()
-    difference = squares.mean(0) - estimates.mean(0)
-    error = np.sqrt((squares.var(0) + estimates.var(0)) / 6000)
-    assert np.max(np.abs(difference[varied] / error[varied])) < 4
-    assert np.median(np.abs(difference[varied]) / squares.mean(0)[varied]) < 0.1  # and the test can tell
-    np.testing.assert_allclose(estimates[:, ~varied], 0, atol=1e-9)
-
-
-@pytest.mark.parametrize("at_once", [1, 5, 100])
-def test_it_does_not_depend_on_how_many_gradients_are_held(at_once):
-    target = network(rows=30)
-    position = jnp.asarray(np.random.default_rng(2).normal(size=target.dim))
-    rows = jax.tree.map(lambda leaf: leaf[:10], target.rows())
-    whole = gradient_noise(target, position, rows, at_once=2)
-    np.testing.assert_allclose(gradient_noise(target, position, rows, at_once=at_once), whole, rtol=1e-9)
-
-
-def test_of_all_rows_or_of_one_there_is_nothing_to_tell():
-    target = linear_regression()[0]
-    position = jnp.ones(target.dim)
-    np.testing.assert_array_equal(gradient_noise(target, position, target.rows()), 0)
-    one = jax.tree.map(lambda leaf: leaf[:1], target.rows())
-    np.testing.assert_array_equal(gradient_noise(target, position, one), 0)
-
-
-def test_the_running_estimate_converges():
-    push = np.random.default_rng(5).normal(size=(400, 3)) * np.array([1.0, 2.0, 0.0])
-    target = noisy_gaussian(np.ones(3), push)
-    minibatches = random_minibatches(target, 1500, 20)
-    model = noise_models.EstimatedNoise(every=2, decay=0.99)
-    kernel = SGHMC(learning_rate=0.01, momentum_decay=0.5, noise=model)
-    _, _, state = steps(kernel, target, jnp.zeros(3), minibatches)
-    found = np.asarray(model.variance(state.noise))
-    expected = push.var(0, ddof=1) / 20 * (1 - 20 / 400)
-    np.testing.assert_allclose(found, expected, rtol=4 * np.sqrt(2 / 19 / 200), atol=1e-9)
-    _, _, first = steps(kernel, target, jnp.zeros(3), jax.tree.map(lambda leaf: leaf[:1], minibatches))
-    once = gradient_noise(target, jnp.zeros(3), jax.tree.map(lambda leaf: leaf[0], minibatches))
-    np.testing.assert_allclose(model.variance(first.noise), once, rtol=1e-6)  # no bias towards 0 at the start
-
-
-def test_coordinates_whose_noise_outweighs_friction_are_counted():
-    target = exact_gaussian([1.0, 1.0, 1.0, 1.0])
-    noise = noise_models.GivenNoise([0.0, 2 * 0.3 / 0.01 - 1e-3, 2 * 0.3 / 0.01 + 1e-3, 1e6])
-    kernel = SGHMC(learning_rate=0.01, momentum_decay=0.3, noise=noise, batch_size=2, steps_per_draw=4)
-    with pytest.warns(UserWarning, match="outweighs the friction in 50 %"):
-        found = run(target, kernel, num_draws=10)
-    np.testing.assert_allclose(found.curve["clipped"], 0.5)
-    np.testing.assert_allclose(found.samples.stats["clipped"], 0.5)
-
-
-def test_a_given_noise_must_fit():
-    with pytest.raises(SettingError, match="has 3 entries, but positions have 2"):
-        run(
-            exact_gaussian([1.0, 1.0]), SGHMC(learning_rate=0.1, batch_size=2, noise=noise_models.GivenNoise([1, 2, 3]))
-        )
-    for bad in (-1.0, float("nan"), np.ones((2, 2))):
-        with pytest.raises(SettingError, match="GivenNoise"):
-            noise_models.GivenNoise(bad)
 
 
 # SG-NUTS
@@ -426,6 +298,7 @@ def test_kernels_say_what_a_quadratic_is_worth():
     target = Target.from_terms(Quadratic(jnp.ones(1)), lambda q, rows: 0 * rows, jnp.zeros(4), jnp.zeros(1))
     for kernel in (SGLD(learning_rate=0.1), SGHMC(learning_rate=0.1)):
         state = kernel.init(jax.random.key(0), target, jnp.full(1, 3.0), jnp.asarray(0.1))
-        _, info = kernel.step(jax.random.key(0), target, state, target.rows(), Pace(jnp.asarray(0.1), jnp.asarray(0)))
+        step: Any = kernel.step
+        _, info = step(jax.random.key(0), target, state, target.rows(), Pace(jnp.asarray(0.1), jnp.asarray(0)))
         assert float(info.potential) == 4.5
         assert int(info.gradients) == 1

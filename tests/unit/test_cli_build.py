@@ -136,10 +136,15 @@ WRITTEN = {
     ),
     "sghmc": (
         STREAM
-        | {"noise": {"name": "estimated", "every": 9, "decay": 0.5}, "schedule": {"name": "polynomial", "scale": 500.0, "power": 0.75}}
+        | {
+            "noise": {"name": "estimated", "every": 9, "decay": 0.5},
+            "schedule": {"name": "polynomial", "scale": 500.0, "power": 0.75},
+        }
         | {"momentum_decay": 0.25, "resample_every": 4, "temperature": 0.5},
         lambda noise, schedule, **others: SGHMC(
-            noise=noise_models.EstimatedNoise(every=9, decay=0.5), schedule=schedules.Polynomial(scale=500.0, power=0.75), **others
+            noise=noise_models.EstimatedNoise(every=9, decay=0.5),
+            schedule=schedules.Polynomial(scale=500.0, power=0.75),
+            **others,
         ),
     ),
     "naive-sghmc": (STREAM | {"num_steps": 5, "metropolis": True}, NaiveSGHMC),
@@ -175,6 +180,26 @@ def test_the_saved_settings_of_a_kernel_by_name_make_it_again(name):
         ('name = "windowed"\nwindow = 0', r"`WindowedHMC\(window=...\)` must be an integer of at least 1, got 0"),
         ('name = "windowed"\nwindow = 9\nnum_steps = 7', r"`WindowedHMC\(window=...\)` must be at most num_steps \+ 1"),
         ('name = "windowed"\nwindows = 3', "no setting 'windows'. Did you mean 'window'"),
+        ('name = "sghmc"\nlearning_rate = 0', r"`SGHMC\(learning_rate=...\)` must be a finite number above 0, got 0"),
+        ('name = "sghmc"\nmomentum_decay = 0', r"`SGHMC\(momentum_decay=...\)` must be a finite number above 0"),
+        ('name = "sghmc"\nmomentum_decay = 1.5', r"`SGHMC\(momentum_decay=...\)` must be between 0 and 1, got 1.5"),
+        ('name = "sghmc"\nlearning_rates = 1', "no setting 'learning_rates'. Did you mean 'learning_rate'"),
+        ('name = "sghmc"\nnoise = "estimate"', "`noise='estimate'` is not known. Did you mean 'estimated'"),
+        ('name = "sghmc"\nnoise = "given"', "`noise` 'given' needs a setting 'variance'"),
+        ('name = "sghmc"\nnoise = 3', "`kernel` 'sghmc': `noise` must be a name in quotes, got 3"),
+        ('name = "sghmc"\nnoise = {name = "given", variance = -1.0}', r"`GivenNoise\(variance=...\)` must be"),
+        ('name = "sghmc"\nnoise = {name = "estimated", evry = 3}', "`noise` 'estimated' has no setting 'evry'. Did"),
+        ('name = "sgld"\nschedule = "cyclical"', "`schedule` 'cyclical' needs a setting 'period'"),
+        (
+            'name = "sgld"\nschedule = {name = "cyclical", period = 1}',
+            r"`Cyclical\(period=...\)` must be an integer of",
+        ),
+        ('name = "sgld"\nschedule = {name = "linear"}', "`schedule='linear'` is not known"),
+        ('name = "sgld"\ntemperature = -1', r"`SGLD\(temperature=...\)` must be at least 0"),
+        ('name = "sgld"\nbatch_size = 0', r"`SGLD\(batch_size=...\)` must be an integer of at least 1, got 0"),
+        ('name = "naive-sghmc"\nsteps_per_draw = 0', r"`NaiveSGHMC\(steps_per_draw=...\)` must be an integer of"),
+        ('name = "sg-nuts"\nmax_doublings = 21', r"`SGNUTS\(max_doublings=...\)` must be at most 20, got 21"),
+        ('name = "sg-nuts"\ncriterion = "orginal"', r"`SGNUTS\(criterion='orginal'\)` is not known. Did you mean"),
         ('name = "xhmc"\ndelta = -1.0', r"delta=...\)` must be a finite number above 0, got -1.0"),
         ('name = "mala"\nnum_steps = 3', "`kernel` 'mala' has no setting 'num_steps'"),
         ('name = "hmc"\nmetric = "diagonal_gradient"', "Did you mean 'diagonal-gradient'"),

@@ -18,7 +18,11 @@ def quantiles_of_normals(means, sds, levels: np.ndarray = LEVELS):
     probabilities = jnp.asarray(levels, jnp.float32)
     outputs = jnp.asarray(means, jnp.float32)[:, None, None]
     own = {LOG_PRECISION: -2 * jnp.log(jnp.asarray(sds, jnp.float32))}
-    find = jax.jit(lambda outputs, own: mixture_quantiles(likelihoods.Gaussian(), own, outputs, probabilities))
+    find = jax.jit(
+        lambda outputs, own: mixture_quantiles(
+            likelihoods.Gaussian(), own, outputs, probabilities, jnp.ones(outputs.shape[0])
+        )
+    )
     return np.asarray(find(outputs, own))[:, 0, 0]
 
 

@@ -127,7 +127,8 @@ class Chain:
         stream = rows, order, section
         record, draws = programs.advance(r.kernel, r.target, self.record, stream, r.watch, capacity=capacity)
         fields = _fields(draws)
-        self.fault = _fault(r, fields, record, is_young=self.steps < COOLING * r.kernel.memory)
+        is_young = self.steps < COOLING * r.kernel.memory
+        self.fault = _fault(r, fields, self.record, record, is_young=is_young)
         # What a watch sums up is that of good chunks, as the draws that are stored.
         self.record = replace(record, summary=self.record.summary) if self.fault else record
         self.steps += count
@@ -176,7 +177,9 @@ def _fields(draws: MinibatchDraws) -> Fields:
     return {name: np.asarray(values)[:count] for name, values in every.items()}
 
 
-def _fault(request: Request, fields: Fields, record: MinibatchRecord, *, is_young: bool) -> str:
+def _fault(
+    request: Request, fields: Fields, before: MinibatchRecord, record: MinibatchRecord, *, is_young: bool
+) -> str:
     """What is wrong with a chain after a chunk, in words; empty where nothing is.
 
     A bounded activation keeps a chain that has run away finite, so the temperature is looked at too.
@@ -185,8 +188,11 @@ def _fault(request: Request, fields: Fields, record: MinibatchRecord, *, is_youn
     finite = np.isfinite(record.running.potential) and not fields["nonfinite"].any()
     if not finite or not np.all(np.isfinite(record.state.position)):
         return f"its potential or position is not finite: {setting} is too large"
-    temperature = _mean_temperature(request, fields, record)
-    if temperature > RUNAWAY_TEMPERATURE and not is_young:
+    temperature = _mean_temperature(request, fields, before, record)
+    # Beside the little noise of a tempered kernel, that of the gradient is large: hot, but it does not run away.
+    tempered = min(1.0, getattr(request.kernel, "temperature", 1.0))
+    has_momentum = request.kernel.memory > 1  # a tree draws its own, and is hot where the minibatches disagree
+    if has_momentum and tempered * temperature > RUNAWAY_TEMPERATURE and not is_young:
         return (
             f"its kinetic temperature is {temperature:.0f}, which should be near 1: lower {setting}, raise the "
             f"friction (`momentum_decay`) or the batch size"
@@ -194,12 +200,11 @@ def _fault(request: Request, fields: Fields, record: MinibatchRecord, *, is_youn
     return ""
 
 
-def _mean_temperature(request: Request, fields: Fields, record: MinibatchRecord) -> float:
-    """The kinetic temperature over the draws of a chunk and the steps after them; NaN without momentum."""
-    begun = int(record.number) % request.steps_per_draw
-    whole = np.sum(fields["kinetic_temperature"], dtype=float) * request.steps_per_draw
-    steps = len(fields["kinetic_temperature"]) * request.steps_per_draw + begun
-    return float(whole + float(record.running.temperature)) / steps
+def _mean_temperature(request: Request, fields: Fields, before: MinibatchRecord, record: MinibatchRecord) -> float:
+    """The kinetic temperature over the steps of a chunk, of draws and of parts of them; NaN without momentum."""
+    of_draws = np.sum(fields["kinetic_temperature"], dtype=float) * request.steps_per_draw
+    begun, ended = (float(one.running.temperature) for one in (before, record))
+    return (of_draws + ended - begun) / (int(record.number) - int(before.number))
 
 
 class Run:
@@ -227,7 +232,8 @@ class Run:
         on_host = all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(rows))
         given = None if init is None else given_positions(r.target, num_chains, init)
         for number, device in enumerate(self._devices):
-            words = jnp.asarray(np.asarray([seed & 0xFFFF_FFFF, seed >> 32, number], np.uint32))
+            # Put there, as the rows are: a record that is not bound to a device would compile everything twice.
+            words = jax.device_put(np.asarray([seed & 0xFFFF_FFFF, seed >> 32, number], np.uint32), device)
             size = r.kernel.batch_size
             feed: AbstractFeed = (
                 HostFeed(rows, (seed, number), device, size)

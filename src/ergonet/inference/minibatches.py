@@ -19,7 +19,7 @@ from ergonet.inference.epochs import AbstractWatch, Unwatched
 from ergonet.inference.keeping import AbstractKeep, Every
 from ergonet.inference.minibatch_run import STATISTICS, Request, Run
 from ergonet.inference.progress import AbstractProgress, choose_progress
-from ergonet.inference.samples import Samples, minibatch_diagnostics
+from ergonet.inference.samples import Samples, minibatch_diagnostics, told
 from ergonet.inference.store import POSITIONS, AbstractStore, ZarrStore
 from ergonet.inference.versions import versions
 from ergonet.models.target import Target
@@ -145,9 +145,7 @@ def _samples(request: Request, run: Run, curve: Mapping[str, np.ndarray], seed: 
     draws = run.drawn()
     if run.stopped:
         run.reporter.say(f"Stopped by {run.stopped}: {draws} stored draws of each chain are kept.")
-    stats = {name: np.asarray(run.store.field(name)[:, :draws]) for name in STATISTICS}
-    if np.isnan(stats["acceptance_rate"]).all():
-        del stats["acceptance_rate"]  # nothing was tested
+    stats = told({name: np.asarray(run.store.field(name)[:, :draws]) for name in STATISTICS})
     positions = run.store.field(POSITIONS)
     result = Samples(
         positions=positions if positions.shape[1] == draws else np.asarray(positions[:, :draws]),

@@ -290,6 +290,11 @@ def minibatch_diagnostics(stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
     }
 
 
+def told(stats: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Statistics without an acceptance rate where nothing was tested."""
+    return {name: values for name, values in stats.items() if name != "acceptance_rate" or not np.isnan(values).all()}
+
+
 def load(path: str | os.PathLike[str], *, target: Target | None = None) -> Samples:
     """Samples of a stored run, with positions read lazily; only what its manifest counts.
 
@@ -309,7 +314,9 @@ def load(path: str | os.PathLike[str], *, target: Target | None = None) -> Sampl
         raise RunDirectoryError(f"`{path}` has positions of dim {positions.shape[2]}, `target` has {target.dim}.")
     return Samples(
         positions=positions if positions.shape[1] == draws else np.asarray(positions[:, :draws]),
-        stats={name: np.asarray(group[name][:, :draws]) for name in sorted(group.array_keys()) if name != POSITIONS},
+        stats=told(
+            {name: np.asarray(group[name][:, :draws]) for name in sorted(group.array_keys()) if name != POSITIONS}
+        ),
         warmup_stats=_extra(group, "warmup"),
         seconds=manifest.get("seconds", {}),
         gradients=manifest.get("gradients", {}),

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergonet._errors import CapabilityError, DataError
-from ergonet._types import Array, Bool
+from ergonet._types import Array
 from ergonet.models.network_posterior import BayesianNetwork
 
 DRAW_BLOCK = 64  # draws whose outputs are held at once
@@ -72,13 +72,13 @@ def _checked_inputs(x: Any) -> np.ndarray:
     return inputs
 
 
-def draw_blocks(positions: Any) -> Iterator[tuple[Array, Bool[np.ndarray, "draw"]]]:
-    """Positions of all chains in blocks `[DRAW_BLOCK, dim]`, and which of their rows are draws, not padding."""
+def draw_blocks(positions: Any, weights: np.ndarray) -> Iterator[tuple[Array, np.ndarray]]:
+    """Positions of all chains in blocks `[DRAW_BLOCK, dim]`, and the weight of each row; 0 where it is padding."""
     num_chains, num_draws, _ = positions.shape
     for chain in range(num_chains):
         for start in range(0, num_draws, DRAW_BLOCK):
             block = np.asarray(positions[chain, start : start + DRAW_BLOCK])
-            count = len(block)
-            if count < DRAW_BLOCK:
-                block = np.concatenate([block, np.repeat(block[-1:], DRAW_BLOCK - count, axis=0)])
-            yield jnp.asarray(block), np.arange(DRAW_BLOCK) < count
+            missing = DRAW_BLOCK - len(block)
+            if missing:
+                block = np.concatenate([block, np.repeat(block[-1:], missing, axis=0)])
+            yield jnp.asarray(block), np.pad(weights[chain, start : start + DRAW_BLOCK], (0, missing))

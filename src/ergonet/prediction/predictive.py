@@ -84,7 +84,7 @@ def predict(
     levels: Sequence[float] = (0.05, 0.95),
     y: Any = None,
 ) -> Prediction:
-    """The predictive distribution of each row, averaged over all draws.
+    """The predictive distribution of each row, averaged over all draws by their weight (`draw_weights`).
 
     Args:
         samples: draws of a network's posterior; their positions may lie on disk.
@@ -111,7 +111,8 @@ def predict(
     rows = Rows(model, x, y)
     positions = readable(samples.positions)
     size = rows.block_size(KEPT_BYTES // (4 * samples.num_chains * samples.num_draws) if levels else None)
-    parts = [_predict_block(model, positions, block, levels) for block in rows.blocks(size)]
+    weights = draw_weights(samples)
+    parts = [_predict_block(model, (positions, weights), block, levels) for block in rows.blocks(size)]
     return join(model, parts, levels=levels, count=rows.count, has_targets=y is not None)
 
 
@@ -130,22 +131,39 @@ def _model(samples: Samples, model: BayesianNetwork | None) -> BayesianNetwork:
     return model
 
 
-def _predict_block(model: BayesianNetwork, positions: Any, block: Any, levels: tuple[float, ...]) -> dict[str, Any]:
-    inputs, targets = block
+def draw_weights(samples: Samples) -> np.ndarray:
+    """How much each draw counts, `[chain, draw]`: 1, or what the schedule of a minibatch kernel says.
+
+    Raises:
+        SettingError: no stored draw counts.
+    """
+    shape = samples.num_chains, samples.num_draws
+    weights = np.asarray(samples.stats.get("weight", np.ones(shape)), np.float32)
+    if not np.any(weights > 0):
+        raise SettingError(
+            "Every stored draw has weight 0: the schedule was still exploring at each of them. Store other draws "
+            "(`keep`), or let a cycle explore for a smaller share of it."
+        )
+    return weights
+
+
+def _predict_block(model: BayesianNetwork, draws_of: Any, block: Any, levels: tuple[float, ...]) -> dict[str, Any]:
+    (positions, every_weight), (inputs, targets) = draws_of, block
     sums, kept = None, []
-    for draws, valid in draw_blocks(positions):
+    for draws, weights in draw_blocks(positions, every_weight):
         outputs, own = _outputs(model, draws, inputs)
         sums = blank_sums(model, outputs, own) if sums is None else sums
-        sums = accumulate(model, sums, outputs, own, weights=jnp.asarray(valid, outputs.dtype), targets=targets)
+        sums = accumulate(model, sums, outputs, own, weights=jnp.asarray(weights, outputs.dtype), targets=targets)
         if levels:
-            count = int(valid.sum())
-            kept.append(jax.tree.map(lambda leaf, n=count: np.asarray(leaf)[:n], (outputs, own)))
+            counts = weights > 0
+            kept.append(jax.tree.map(lambda leaf, on=counts: np.asarray(leaf)[on], (outputs, own, weights)))
     assert sums is not None
     part = part_of(sums)
     if levels:
-        outputs, own = jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *kept)
+        outputs, own, weights = jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *kept)
         kept.clear()
-        part["quantiles"] = np.asarray(_quantiles(model, outputs, own, jnp.asarray(levels, inputs.dtype)))
+        chosen = jnp.asarray(levels, inputs.dtype)
+        part["quantiles"] = np.asarray(_quantiles(model, outputs, own, chosen, weights=weights.astype(inputs.dtype)))
     return part
 
 
@@ -167,8 +185,8 @@ def _outputs(model: BayesianNetwork, positions: Array, inputs: Array) -> tuple[A
 
 
 @eqx.filter_jit
-def _quantiles(model: BayesianNetwork, outputs: Array, own: Any, levels: Array) -> Array:
-    return mixture_quantiles(model.likelihood, own, outputs, levels)
+def _quantiles(model: BayesianNetwork, outputs: Array, own: Any, levels: Array, *, weights: Array) -> Array:
+    return mixture_quantiles(model.likelihood, own, outputs, levels, weights)
 
 
 @eqx.filter_jit
@@ -270,7 +288,8 @@ def sample_predictive(
         samples: draws of a network's posterior; their positions may lie on disk.
         x: inputs `[rows, ...]` in the units the network was conditioned on.
         num_samples: at least 1. Each takes one posterior draw at random for all rows, so that a sample is a whole
-            function with its noise; no draw is taken a second time before all have been taken.
+            function with its noise; no draw is taken a second time before all have been taken, unless they count
+            differently, and then as often as they count.
         seed: of the choice of draws and of the noise, 0 to 2^63 - 1.
         model: the network; None: the one that the samples know.
 
@@ -283,9 +302,13 @@ def sample_predictive(
     _check_simulation(num_samples, seed)
     positions = readable(samples.positions)
     rng = np.random.default_rng(seed)
-    total = samples.num_chains * samples.num_draws
-    rounds = -(-num_samples // total)
-    chosen = np.concatenate([rng.permutation(total) for _ in range(rounds)])[:num_samples]
+    weights = draw_weights(samples).reshape(-1).astype(float)
+    total = weights.size
+    if np.ptp(weights) > 0:
+        chosen = rng.choice(total, num_samples, p=weights / weights.sum())
+    else:
+        rounds = -(-num_samples // total)
+        chosen = np.concatenate([rng.permutation(total) for _ in range(rounds)])[:num_samples]
     chains, draws = np.divmod(chosen, samples.num_draws)
 
     def block(start: int, stop: int) -> Array:

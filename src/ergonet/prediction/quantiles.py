@@ -40,7 +40,11 @@ class _Bracket(eqx.Module):
 
 
 def mixture_quantiles(
-    likelihood: AbstractLikelihood, own: Any, outputs: Float[Array, "draw outputs rows"], levels: Float[Array, "level"]
+    likelihood: AbstractLikelihood,
+    own: Any,
+    outputs: Float[Array, "draw outputs rows"],
+    levels: Float[Array, "level"],
+    weights: Float[Array, "draw"],
 ) -> Float[Array, "level targets rows"]:
     """The values below which the mixture over draws has each of the probabilities.
 
@@ -49,8 +53,10 @@ def mixture_quantiles(
         own: its own parameters, with a leading axis of draws.
         outputs: of the network, by draw.
         levels: probabilities in (0, 1).
+        weights: of the draws, above 0; in any unit.
     """
     num_draws = outputs.shape[0]
+    shares = weights / jnp.mean(weights)
 
     def of_draw(index: Array) -> tuple[Any, Array]:
         return jax.tree.map(lambda leaf: leaf[index], own), outputs[index]
@@ -67,7 +73,8 @@ def mixture_quantiles(
 
         def add(index: Array, total: Array) -> Array:
             # the level is taken off each term: near the root the sum stays small, and so does its rounding
-            return total + jax.vmap(lambda value, level: likelihood.cdf(*of_draw(index), value) - level)(values, levels)
+            over = jax.vmap(lambda value, level: likelihood.cdf(*of_draw(index), value) - level)(values, levels)
+            return total + shares[index] * over
 
         return lax.fori_loop(0, num_draws, add, jnp.zeros_like(values)) / num_draws
 

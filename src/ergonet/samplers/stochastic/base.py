@@ -35,7 +35,7 @@ class StepInfo(eqx.Module):
     Attributes:
         potential: minibatch estimate where the gradient was taken.
         temperature: kinetic temperature |momentum|^2 / (dim x its variance); 1 in a well-behaved run, NaN without
-            momentum.
+            momentum or at temperature 0.
         acceptance: of a test on all rows; NaN where there was none.
         gradients: minibatch gradients that the step cost.
         clipped: share of the coordinates whose friction is below the estimate of the gradient's noise.

@@ -5,9 +5,9 @@ learning rate, a the momentum decay, b = l V / 2 the part of the noise that the 
 variance) and T the temperature, 1 for the posterior. In the other parametrisation, with step size e, friction C,
 mass M and noise B = e V / 2: l = e^2 / M, a = e C / M, b = e B / M, v = e r / M (`SGHMC.from_friction`). Where a
 schedule changes l, v is rescaled by the root of the change (its variance is l), so that the momentum r keeps its
-temperature. At temperature 0 it is gradient descent with momentum 1 - a. Use it for large data and networks, and watch the kinetic
-temperature |v|^2 / (dim l T), which is 1 where friction outweighs the gradient's noise. References: Chen, Fox and
-Guestrin 2014; 002, sections 2.3 and 4.2 (with b = e B / M where it says l B / M); 000, section 3.3.
+temperature. At temperature 0 it is gradient descent with momentum 1 - a. Use it for large data and networks, and watch
+the kinetic temperature |v|^2 / (dim l T), which is 1 where friction outweighs the gradient's noise. References: Chen,
+Fox and Guestrin 2014; 002, sections 2.3 and 4.2 (with b = e B / M where it says l B / M); 000, section 3.3.
 """
 
 from typing import Any

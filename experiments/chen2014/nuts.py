@@ -1,0 +1,296 @@
+"""Section 5.3: SG-NUTS and SGHMC by warm-up epochs, and one after the other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import ergonet
+from ergonet import SGHMC, SGNUTS, HandOver
+from experiments.chen2014.images import ERROR, LAST, SECONDS, SETTING, Epochs, Problem, learn, problem, quietly
+from experiments.comparison import differences, every, significant
+from experiments.pictures import OTHER, OURS, THESIS, new_figure, save
+from experiments.record import Case, Claim, Experiment, Quantity, Table
+from experiments.sizes import SIZES, Size
+
+RATE, TREE_RATE, DECAY, SMALL = 2e-6, 2e-7, 0.01, 0.02
+DOUBLINGS = {"full": 5, "quick": 4, "smoke": 2}
+LONG = Epochs(20, 70)
+ACCURACY, LAST_ACCURACY = Quantity("accuracy of the average", 4), Quantity("accuracy of the last network", 4)
+TIME, GRADIENTS = Quantity("seconds", 1), Quantity("minibatch gradients")
+CHAIN, TREES, SMALL_CHAIN, SMALL_TREES, BOTH, LONG_TREES = (
+    "SGHMC",
+    "SG-NUTS",
+    "SGHMC, small start",
+    "SG-NUTS, small start",
+    "SG-NUTS for 1 epoch, then SGHMC",
+    "SG-NUTS, small start, 20 + 50 epochs",
+)
+WARMUPS = {
+    CHAIN: (0, 1, 2, 5, 10, 25),
+    TREES: (0, 1, 2),
+    SMALL_CHAIN: (0, 1, 2, 5, 10, 25),
+    SMALL_TREES: (0, 1, 2),
+    BOTH: (1, 2, 5),
+}
+THEIRS = {
+    CHAIN: ((0.7747, 3.2), (0.5764, 4.5), (0.4141, 6.2), (0.6471, 11.4), (0.7100, 20.3), (0.8866, 50.2)),
+    TREES: ((0.8715, 28.3), (0.9296, 127.2), (0.9231, 453.3)),
+}
+DATA = {"MNIST": ("mnist", 0.94), "Fashion-MNIST": ("fashion-mnist", 0.85)}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A row.
+
+    Attributes:
+        method: one of `WARMUPS`.
+        warmup: epochs before the one that is averaged.
+    """
+
+    method: str
+    warmup: int
+
+    @property
+    def label(self) -> str:
+        """Of the row."""
+        return f"{self.method}, {self.warmup} warm-up"
+
+    @property
+    def source(self) -> dict[str, float]:
+        """The document's figures."""
+        known = dict(zip(WARMUPS[self.method], THEIRS.get(self.method, ()), strict=False)).get(self.warmup)
+        return {} if known is None else {ACCURACY.name: known[0], TIME.name: known[1]}
+
+    def kernel(self, mode: str, batch_size: int, batches: int) -> Any:
+        """A draw is a step, or a tree."""
+        chain = SGHMC(learning_rate=RATE, momentum_decay=DECAY, batch_size=batch_size, steps_per_draw=1)
+        rate = RATE if self.method == TREES else TREE_RATE
+        doublings = DOUBLINGS[mode]
+        trees = SGNUTS(
+            learning_rate=rate,
+            momentum_decay=DECAY,
+            max_doublings=doublings,
+            batch_size=batch_size,
+            steps_per_draw=1,
+        )
+        if self.method == BOTH:
+            return HandOver(trees, chain, after=batches)
+        return chain if self.method in (CHAIN, SMALL_CHAIN) else trees
+
+    def start(self, of: Problem, seed: int) -> Any:
+        """A draw of the prior, or the same near 0."""
+        found = of.target.initial_position(jax.random.key(seed))
+        return found if self.method in (CHAIN, TREES) else SMALL * found
+
+
+PLANS = [Plan(method, warmup) for method, warmups in WARMUPS.items() for warmup in warmups]
+
+
+def _run(plan: Plan, mode: str, seed: int, *, num_warmup: int, num_draws: int) -> ergonet.MinibatchResult:
+    of = problem("mnist", mode)
+    batch_size = _batch_size(mode)
+    with quietly():
+        return ergonet.sample_minibatches(
+            of.target,
+            plan.kernel(mode, batch_size, of.target.num_rows // batch_size),
+            num_warmup=num_warmup,
+            num_draws=num_draws,
+            seed=seed,
+            init=plan.start(of, seed),
+            progress=False,
+        )
+
+
+@cache
+def _compile(method: str, mode: str) -> None:
+    """A step of the method, so that no row's seconds are those of compiling."""
+    _run(Plan(method, 0), mode, 0, num_warmup=0, num_draws=1)
+
+
+def _batch_size(mode: str) -> int:
+    return LONG.of(SIZES[mode]).batch_size
+
+
+def _measure(plan: Plan, size: Size, seed: int) -> Mapping[str, float]:
+    of = problem("mnist", size.mode)
+    batches = of.target.num_rows // _batch_size(size.mode)
+    _compile(plan.method, size.mode)
+    result = _run(plan, size.mode, seed, num_warmup=plan.warmup * batches, num_draws=batches)
+    return {
+        ACCURACY.name: _accuracy(result.samples, of),
+        LAST_ACCURACY.name: _accuracy(_last(result.samples), of),
+        TIME.name: float(result.samples.seconds["sampling"]),
+        GRADIENTS.name: float(result.curve["gradients"].sum()),
+    }
+
+
+def _last(samples: ergonet.Samples) -> ergonet.Samples:
+    """The last draw alone."""
+    stats = {name: values[:, -1:] for name, values in samples.stats.items()}
+    return replace(samples, positions=np.asarray(samples.positions[:, -1:]), stats=stats)
+
+
+def _accuracy(samples: ergonet.Samples, of: Problem) -> float:
+    return float(np.mean(ergonet.predict(samples, of.x_test).mean.argmax(axis=1) == of.y_test))
+
+
+def _measure_long(name: str, size: Size, seed: int) -> Mapping[str, float]:
+    epochs, of = LONG.of(size), problem(DATA[name][0], size.mode)
+    kernel = SGNUTS(
+        learning_rate=TREE_RATE,
+        momentum_decay=DECAY,
+        max_doublings=DOUBLINGS[size.mode],
+        batch_size=epochs.batch_size,
+    )
+    start = SMALL * of.target.initial_position(jax.random.key(seed))
+    found, result = learn(kernel, of, epochs, seed, init=start)
+    return {
+        ACCURACY.name: 1 - found[ERROR.name] / 100,
+        LAST_ACCURACY.name: 1 - found[LAST.name] / 100,
+        TIME.name: found[SECONDS.name],
+        GRADIENTS.name: float(result.curve["gradients"].sum()),
+    }
+
+
+def long_label(name: str) -> str:
+    """Of the row of a data set."""
+    return f"{LONG_TREES}, {name}"
+
+
+def cases(size: Size) -> list[Case]:
+    """Both samplers by warm-up epochs; the long runs are too long for a quick one."""
+    found = [Case(plan.label, partial(_measure, plan), plan.source) for plan in PLANS]
+    if size.mode == "quick":
+        return found
+    longer = [
+        Case(long_label(name), partial(_measure_long, name), {ACCURACY.name: accuracy})
+        for name, (_, accuracy) in DATA.items()
+    ]
+    return [*found, *longer]
+
+
+def _at(table: Table, plan: Plan, *quantities: Quantity) -> tuple[float, ...]:
+    return tuple(table.mean(plan.label, one.name) for one in quantities)
+
+
+def beaten(table: Table, method: str, *, by: str) -> list[Plan]:
+    """Rows of a method that a row of another matches in accuracy, with no more gradients."""
+    rivals = [_at(table, Plan(by, warmup), ACCURACY, GRADIENTS) for warmup in WARMUPS[by]]
+    found = []
+    for warmup in WARMUPS[method]:
+        accuracy, gradients = _at(table, Plan(method, warmup), ACCURACY, GRADIENTS)
+        if any(one >= accuracy and cost <= gradients for one, cost in rivals):
+            found.append(Plan(method, warmup))
+    return found
+
+
+def _more_accurate(table: Table, trees: str, chain: str, start: str) -> Claim:
+    first, second = Plan(trees, 0), Plan(chain, 0)
+    real = significant(differences(table, [(first.label, second.label)], ACCURACY))
+    figures = [table.mean(one.label, ACCURACY.name) for one in (first, second)]
+    return Claim(
+        f"after one epoch from {start} SG-NUTS is more accurate than SGHMC",
+        None if real is None else bool(real) and real[0].value > 0,
+        f"{figures[0]:.4f} against {figures[1]:.4f}",
+    )
+
+
+def _quick_start(table: Table) -> Claim:
+    """Whether SGHMC needs more to be where SG-NUTS is after one epoch."""
+    goal, cost, seconds = _at(table, Plan(SMALL_TREES, 0), ACCURACY, GRADIENTS, TIME)
+    rows = [_at(table, Plan(CHAIN, warmup), ACCURACY, GRADIENTS, TIME) for warmup in WARMUPS[CHAIN]]
+    there = next((row for row in rows if row[0] >= goal), None)
+    told = f"SG-NUTS from a small start: {goal:.4f} in {cost:.0f} gradients and {seconds:.1f} s; SGHMC from the prior: "
+    if there is None:
+        best = max(rows)
+        return Claim(
+            "SG-NUTS is sooner where SGHMC comes later",
+            True,
+            f"{told}at most {best[0]:.4f} in {best[1]:.0f} gradients and {best[2]:.1f} s",
+        )
+    return Claim(
+        "SG-NUTS is sooner where SGHMC comes later",
+        every((there[1] > cost, there[2] > seconds)),
+        f"{told}{there[0]:.4f} in {there[1]:.0f} gradients and {there[2]:.1f} s",
+    )
+
+
+def judge(table: Table) -> Sequence[Claim]:
+    """The document's conclusions, from the start that it may have had and from a small one."""
+    lost = beaten(table, BOTH, by=SMALL_CHAIN)
+    rows = "; ".join(
+        f"{plan.label}: {accuracy:.4f} in {gradients:.0f} gradients and {seconds:.1f} s"
+        for plan in (*(Plan(BOTH, warmup) for warmup in WARMUPS[BOTH]), Plan(SMALL_CHAIN, 5), Plan(SMALL_CHAIN, 25))
+        for accuracy, gradients, seconds in [_at(table, plan, ACCURACY, GRADIENTS, TIME)]
+    )
+    found = [
+        _more_accurate(table, TREES, CHAIN, "a draw of the prior at learning rate 2e-6"),
+        _more_accurate(table, SMALL_TREES, SMALL_CHAIN, "a small start, SG-NUTS at learning rate 2e-7,"),
+        _quick_start(table),
+        Claim(
+            "an epoch of SG-NUTS and then SGHMC is ahead of SGHMC alone from the same start for as many gradients",
+            len(lost) < len(WARMUPS[BOTH]) / 2,
+            f"SGHMC alone is as accurate with no more gradients in {len(lost)} of {len(WARMUPS[BOTH])} rows; {rows}",
+        ),
+    ]
+    for name, (_, accuracy) in DATA.items():
+        label = long_label(name)
+        if label in table.labels:
+            value = table.mean(label, ACCURACY.name)
+            found.append(
+                Claim(
+                    f"SG-NUTS of 20 + 50 epochs has an accuracy of {accuracy:g} on {name}",
+                    value >= accuracy - 0.005,
+                    f"{value:.4f}",
+                )
+            )
+    return found
+
+
+def draw(table: Table, folder: Path) -> Mapping[str, str]:
+    """Accuracy by gradients."""
+    figure, (axes,) = new_figure(7.2, 4.2)
+    colours = (OURS, OTHER, OURS, OTHER, "#3f7d3a")
+    for method, colour in zip(WARMUPS, colours, strict=True):
+        points = [_at(table, Plan(method, warmup), GRADIENTS, ACCURACY) for warmup in WARMUPS[method]]
+        line = "o--" if method in (CHAIN, TREES) else "o-"
+        label = f"{method}, from the prior" if method in (CHAIN, TREES) else method
+        axes.plot(*np.transpose(points), line, color=colour, label=label, ms=4)
+    axes.axhline(0.1, color=THESIS, lw=0.8, ls=":")
+    axes.set(xscale="log", xlabel="minibatch gradients", ylabel="accuracy of the average over an epoch", ylim=(0, 1))
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=9)
+    save(figure, folder / "sghmc-nuts.png")
+    return {"sghmc-nuts.png": "Accuracy after one epoch more by its minibatch gradients, means over seeds"}
+
+
+EXPERIMENT = Experiment(
+    name="sghmc-nuts",
+    title="SG-NUTS, SGHMC, and one after the other (document 002, section 5.3)",
+    setting=SETTING
+    + "An epoch is 120 minibatches: steps of SGHMC, trees of SG-NUTS. Accuracies are of the average over all 120 "
+    "networks of the epoch after the warm-up. SGHMC: learning rate 2e-6, momentum decay 0.01. SG-NUTS: momentum decay "
+    "0.01; learning rate 2e-6 in the rows from a draw of the prior. The document names neither the start nor the "
+    f"learning rate of SG-NUTS; the rows *small start* begin at {SMALL:g} times a draw of the prior, with learning "
+    "rate 2e-7 for SG-NUTS, and so does the row that goes on with SGHMC (at 2e-6) after an epoch of trees. A tree has "
+    "at most 31 steps here (15 in a quick run), so that an epoch has a bounded cost (Pyro, which the document builds "
+    "on, allows 1023). The runs of 20 + 50 epochs average the network at the end of each epoch.",
+    cases=cases,
+    groups={"One epoch after the warm-up": (ACCURACY, LAST_ACCURACY, TIME, GRADIENTS)},
+    judge=judge,
+    draw=draw,
+    notes="""
+The document's seconds are of another machine and another program. Ours leave out compiling and the test rows, but for
+the runs of 20 + 50 epochs, which include a pass over the test rows in each epoch.
+""",
+    in_words=lambda size: (
+        f"{size.num_seeds} seeds, trees of at most {2 ** DOUBLINGS[size.mode] - 1} steps"
+        + ("; runs of 20 + 50 epochs are left out" if size.mode == "quick" else "")
+    ),
+)

@@ -1,0 +1,227 @@
+"""The grid of tables 4.5 to 4.8: what is run at each of its points, and what is measured."""
+
+import itertools
+import math
+import re
+import time
+import warnings
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ergonet
+from ergonet import NUTS, SGHMC
+from ergonet._errors import DivergedError
+from ergonet.inference.keeping import Last
+from ergonet.prediction.running import RunningPrediction
+from ergonet.samplers.stochastic.schedule import AbstractSchedule
+from experiments.lau2018 import digits
+from experiments.lau2018.digits import PREDICTIVE, SECONDS, SINGLE, SINGLE_SD, TARGET_ACCEPTANCE, UNITS, Run
+from experiments.lau2018.printed_sghmc import PrintedSGHMC
+from experiments.record import Case, Quantity
+from experiments.sizes import Size
+
+LENGTHS, RATES, SCALES = (10, 50, 100, 200), (0.1, 0.01, 0.001, 0.0001), (0.1, 0.01, 0.001, 0.0001)
+SMOKE_LENGTHS, SMOKE_RATES = LENGTHS[:1], RATES[2:]
+MOMENTUM_DECAY, BATCH = 0.01, 100
+CHAINS, FULL_SHARE, QUICK_SHARE, REFERENCE_SHARE = 2, 0.2, 0.1, 0.5
+HOTTEST = 20.0  # kinetic temperature from which a run counts as diverged, as in `ergonet.sample_minibatches`
+REFERENCE = "full HMC (NUTS)"
+BEST = (50, 0.1)
+THESIS: dict[float, tuple[tuple[float | None, ...], ...]] = {  # by e; rows L, columns eta; None: NA
+    0.1: (
+        (None, None, 72.2, 84.4),
+        (14.8, 96.6, 97.6, 93.4),
+        (34.2, 20.4, 47.7, 89.2),
+        (46.8, 37.2, 92.4, 87.0),
+    ),
+    0.01: (
+        (None, None, 68.8, 84.2),
+        (14.8, 93.8, 97.2, 91.4),
+        (37.2, 20.0, 44.4, 89.2),
+        (45.6, 35.6, 94.0, 85.6),
+    ),
+    0.001: (
+        (None, None, 68.8, 89.8),
+        (15.4, 95.4, 97.8, 95.0),
+        (34.2, 25.0, 46.8, 91.0),
+        (54.6, 46.2, 97.0, 88.0),
+    ),
+    0.0001: (
+        (None, None, 71.6, 88.0),
+        (15.4, 93.4, 96.8, 88.2),
+        (32.0, 21.8, 45.0, 88.8),
+        (53.0, 39.4, 95.4, 78.4),
+    ),
+}
+
+
+class Scaled(AbstractSchedule):
+    """A constant step size that is an array, so that one compiled program serves every learning rate."""
+
+    value: jax.Array
+
+    def factor(self, number: jax.Array) -> jax.Array:
+        return self.value
+
+    def samples(self, number: jax.Array) -> jax.Array:
+        return jnp.ones((), bool)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An algorithm with what the grid does not set.
+
+    Attributes:
+        name: in columns.
+        batch_size: rows of a minibatch.
+        scale: the thesis's e of the printed algorithm; None: SGHMC, which has none.
+    """
+
+    name: str
+    batch_size: int
+    scale: float | None = None
+
+    def kernel(self, length: int, rate: float) -> Any:
+        """At a point of the grid."""
+        if self.scale is not None:
+            return PrintedSGHMC(
+                learning_rate=rate,
+                velocity_scale=self.scale,
+                length=length,
+                momentum_decay=MOMENTUM_DECAY,
+                batch_size=self.batch_size,
+            )
+        return SGHMC(
+            learning_rate=1.0,
+            schedule=Scaled(jnp.asarray(rate)),
+            momentum_decay=MOMENTUM_DECAY,
+            resample_every=length,
+            steps_per_draw=length,
+            batch_size=self.batch_size,
+        )
+
+    @property
+    def single(self) -> Quantity:
+        """Error of single draws."""
+        return Quantity(f"error of single draws, %: {self.name}", 1)
+
+    @property
+    def sd(self) -> Quantity:
+        """Its sd between draws."""
+        return Quantity(f"sd between draws, %: {self.name}", 1)
+
+    @property
+    def predictive(self) -> Quantity:
+        """Error of the averaged probabilities."""
+        return Quantity(f"error of the predictive, %: {self.name}", 1)
+
+    @property
+    def temperature(self) -> Quantity:
+        """Mean kinetic temperature, or the one that a run was stopped at."""
+        return Quantity(f"kinetic temperature: {self.name}", 2)
+
+    @property
+    def square(self) -> Quantity:
+        """Mean square of the weights at the end."""
+        return Quantity(f"mean square of the weights: {self.name}", 1)
+
+
+ROWS = 500
+MEANT = Variant(f"SGHMC, batch {BATCH}", BATCH)
+MEANT_ALL = Variant("SGHMC, all rows", ROWS)
+PRINTED = tuple(Variant(f"printed, e = {scale:g}", BATCH, scale) for scale in SCALES)
+PRINTED_ALL = Variant(f"printed, all rows, e = {SCALES[0]:g}", ROWS, SCALES[0])
+VARIANTS = (MEANT, MEANT_ALL, *PRINTED, PRINTED_ALL)
+REFERENCE_RUN = Run(
+    REFERENCE, NUTS(target_acceptance=TARGET_ACCEPTANCE), share=REFERENCE_SHARE, source={SINGLE.name: 23.4}
+)
+
+
+def label(length: int, rate: float) -> str:
+    """Of a row."""
+    return f"L = {length}, eta = {rate:g}"
+
+
+def grid(size: Size) -> list[tuple[int, float]]:
+    """Its points at a size."""
+    if size.mode == "smoke":
+        return list(itertools.product(SMOKE_LENGTHS, SMOKE_RATES))
+    return list(itertools.product(LENGTHS, RATES))
+
+
+def printed_figures(length: int, rate: float) -> dict[str, float]:
+    """The thesis's, by quantity name."""
+    found = {one.single.name: THESIS[one.scale][LENGTHS.index(length)][RATES.index(rate)] for one in PRINTED}  # type: ignore[index]
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def cases(size: Size) -> list[Case]:
+    """Full HMC, then a row for each point of the grid."""
+
+    def reference(size: Size, seed: int) -> dict[str, float]:
+        found = REFERENCE_RUN.measure(size, seed)
+        return {one.name: found[one.name] for one in (SINGLE, SINGLE_SD, PREDICTIVE, SECONDS)}
+
+    return [
+        Case(REFERENCE, reference, REFERENCE_RUN.source),
+        *(
+            Case(label(length, rate), partial(measure, length, rate), printed_figures(length, rate))
+            for length, rate in grid(size)
+        ),
+    ]
+
+
+def measure(length: int, rate: float, size: Size, seed: int) -> dict[str, float]:
+    """Every variant at a point of the grid."""
+    began, found = time.perf_counter(), {}
+    for variant in VARIANTS:
+        found |= measure_variant(variant, length, rate, (size, seed))
+    return found | {SECONDS.name: time.perf_counter() - began}
+
+
+def measure_variant(variant: Variant, length: int, rate: float, job: tuple[Size, int]) -> dict[str, float]:
+    """Errors and signs of trouble; NaN errors where the run has diverged."""
+    size, seed = job
+    part = size.part(QUICK_SHARE if size.mode == "quick" else FULL_SHARE, CHAINS)
+    target = digits.target((size.units(UNITS),), 1.0, is_double=False)
+    watch = RunningPrediction(target.model, digits.data().x_test, digits.data().y_test)
+    nothing = {one.name: math.nan for one in (variant.single, variant.sd, variant.predictive, variant.square)}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # temperatures are in the table
+            result = ergonet.sample_minibatches(
+                target,
+                variant.kernel(length, rate),
+                num_chains=part.num_chains,
+                num_warmup=part.num_warmup,
+                num_draws=part.num_draws,
+                seed=seed,
+                keep=Last(1),
+                watch=watch,
+                progress=False,
+            )
+    except DivergedError as error:
+        return nothing | {variant.temperature.name: stopped_at(str(error))}
+    temperature = float(result.curve["kinetic_temperature"][:, part.num_warmup :].mean())
+    found = {} if variant.scale is not None else {variant.temperature.name: temperature}
+    if temperature > HOTTEST:
+        return nothing | found
+    single = 100 * result.curve["error of the draw"][:, part.num_warmup :]
+    wrong = result.summary.mean.argmax(axis=1) != np.asarray(digits.data().y_test)
+    return found | {
+        variant.single.name: float(single.mean()),
+        variant.sd.name: float(single.std()),
+        variant.predictive.name: 100 * float(np.mean(wrong)),
+        variant.square.name: float(np.mean(np.asarray(result.samples.positions)[:, -1] ** 2)),
+    }
+
+
+def stopped_at(message: str) -> float:
+    """The temperature that a message about a runaway chain names; infinite where the chain was not even finite."""
+    match = re.search(r"kinetic temperature is (\d+)", message)
+    return float(match[1]) if match else math.inf

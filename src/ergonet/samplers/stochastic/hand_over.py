@@ -1,0 +1,105 @@
+"""One minibatch kernel for the first steps of a chain, another from then on.
+
+Until step k the first kernel, from step k the second, which begins at the position that the first has reached. 002,
+section 5.3, suggests `SGNUTS` for a fast approach and `SGHMC`, which is cheaper, to sample:
+`HandOver(SGNUTS(learning_rate=2e-6), SGHMC(learning_rate=2e-6), after=120)`.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ergonet._errors import SettingError
+from ergonet._types import Position, PRNGKey, Scalar
+from ergonet.models.target import Target
+from ergonet.samplers import _settings as check
+from ergonet.samplers.stochastic.base import AbstractMinibatchKernel, Pace, StepInfo
+from ergonet.samplers.stochastic.schedule import AbstractSchedule
+
+BEGIN_KEY = 0x5BE0CD19  # folded into the key of the step that hands over
+
+
+class HandOverState(eqx.Module):
+    """Where a chain is, and the states of both kernels; only one of them moves."""
+
+    position: Position
+    first: Any
+    second: Any
+
+
+class HandOver(AbstractMinibatchKernel):
+    """Two kernels, one after the other; see the module's docstring."""
+
+    first: AbstractMinibatchKernel
+    second: AbstractMinibatchKernel
+    after: int = eqx.field(static=True)
+    schedule: AbstractSchedule
+    batch_size: int = eqx.field(static=True)
+    steps_per_draw: int | None = eqx.field(static=True)
+
+    def __init__(self, first: AbstractMinibatchKernel, second: AbstractMinibatchKernel, *, after: int):
+        """Check and keep the kernels.
+
+        Args:
+            first: for the first steps; the step size, where it is searched for, is searched with it.
+            second: from then on. Its batch size and steps per draw are those of the first; where both kernels have a
+                learning rate each has its own, else both have that of the first.
+            after: steps of the first, at least 1.
+
+        Raises:
+            SettingError: the kernels take minibatches or draws of different sizes, or have different schedules.
+        """
+        check.require_integer("HandOver", "after", after, 1)
+        for name in ("batch_size", "steps_per_draw", "schedule"):
+            one, other = getattr(first, name), getattr(second, name)
+            if one != other:
+                raise SettingError(f"`HandOver`: both kernels must have the same `{name}`, got {one} and {other}.")
+        self.first, self.second, self.after = first, second, int(after)
+        self.schedule = first.schedule
+        self.batch_size, self.steps_per_draw = first.batch_size, first.steps_per_draw
+
+    @property
+    def step_size(self) -> float | None:
+        return self.first.step_size
+
+    @property
+    def step_size_name(self) -> str:
+        return self.first.step_size_name
+
+    @property
+    def memory(self) -> float:
+        return max(self.first.memory, self.second.memory)
+
+    def init(self, key: PRNGKey, target: Target, position: Position, step_size: Scalar) -> HandOverState:
+        return HandOverState(
+            position=position,
+            first=self.first.init(key, target, position, step_size),
+            second=self.second.init(key, target, position, self._second(step_size)),
+        )
+
+    def _second(self, step_size: Scalar) -> Scalar:
+        """The second kernel's step size, from the first's."""
+        first, second = self.first.step_size, self.second.step_size
+        return step_size if first is None or second is None else step_size * (second / first)
+
+    def step(
+        self, key: PRNGKey, target: Target, state: HandOverState, rows: Any, pace: Pace
+    ) -> tuple[HandOverState, StepInfo]:
+        def by_first() -> tuple[HandOverState, StepInfo]:
+            moved, info = self.first.step(key, target, state.first, rows, pace)
+            return HandOverState(moved.position, moved, state.second), info
+
+        def by_second() -> tuple[HandOverState, StepInfo]:
+            step_size = self._second(pace.step_size)
+            begun = jax.lax.cond(
+                pace.number == self.after,
+                lambda: self.second.init(jax.random.fold_in(key, BEGIN_KEY), target, state.position, step_size),
+                lambda: state.second,
+            )
+            later = Pace(step_size=step_size, number=pace.number - self.after)
+            moved, info = self.second.step(key, target, begun, rows, later)
+            return HandOverState(moved.position, state.first, moved), info
+
+        return jax.lax.cond(jnp.less(pace.number, self.after), by_first, by_second)

@@ -1,0 +1,66 @@
+"""A minibatch run compiles each of its programs once: for all chains, chunks, phases, seeds and data of one shape."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ergonet import SGHMC, SGLD, SGNUTS, NaiveSGHMC, Target, schedules
+from ergonet.inference import minibatch_run
+from tests.compile.test_trace_counts import Ledger
+from tests.minibatches import run
+
+KERNELS = {
+    "sgld": lambda **more: SGLD(learning_rate=0.01, schedule=schedules.Polynomial(), batch_size=4, **more),
+    "sghmc": lambda **more: SGHMC(learning_rate=0.01, noise="estimated", resample_every=9, batch_size=4, **more),
+    "sghmc, searched": lambda **more: SGHMC(momentum_decay=0.1, batch_size=4, **more),
+    "sghmc, cyclical": lambda **more: SGHMC(
+        learning_rate=0.01, schedule=schedules.Cyclical(period=30), batch_size=4, **more
+    ),
+    "naive": lambda **more: NaiveSGHMC(learning_rate=0.001, num_steps=3, metropolis=True, batch_size=4, **more),
+    "sg-nuts": lambda **more: SGNUTS(learning_rate=0.01, max_doublings=3, batch_size=4, **more),
+}
+
+
+class CountingRows(eqx.Module):
+    """A log likelihood that counts its Python calls, each of them a trace."""
+
+    scale: jax.Array
+    calls: list = eqx.field(static=True)
+
+    def __call__(self, q, rows):
+        self.calls.append(1)
+        return -0.5 * jnp.sum((q - rows) ** 2, axis=1) / self.scale
+
+
+def prior(q):
+    return -0.5 * jnp.sum(q**2)
+
+
+def target(calls, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(30, 3)).astype(np.float32)
+    scale = jnp.asarray(rng.uniform(1, 2), jnp.float32)
+    return Target.from_terms(prior, CountingRows(scale, calls), rows, jnp.zeros(3))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_one_compilation_for_a_whole_run_and_none_for_the_next(monkeypatch, kernel):
+    monkeypatch.setattr(minibatch_run, "CHUNK_SECONDS", 1e-3)
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **named: compiled.append(named.get("fun_name")) if "backend_compile" in event else None
+    )
+    calls = Ledger()
+    make = KERNELS[kernel]
+    run(target(calls, 0), make(), num_chains=2, num_warmup=3, num_draws=40)
+    first = len(calls)
+    assert 0 < first < 60
+    names = [name for name in compiled if name and "advance" in name]
+    assert len(names) <= 1, names
+
+    compiled.clear()
+    run(target(calls, 1), make(), num_chains=3, num_warmup=5, num_draws=60, seed=8)
+    assert len(calls) == first
+    assert not [name for name in compiled if name and "advance" in name], compiled
