@@ -29,7 +29,8 @@ SETTING = """
 784-100-10 ReLU, softmax, N(0, 1) on every weight and bias (79510 of them); pixels / 255; batches of 500 of the 60000
 training images; errors on the 10000 test images. The *average* is over the network at the end of each epoch after the
 warm-up; the *last network* is that of the last epoch, which is what an optimiser gives. Chains and descents start from
-a draw of the prior. A smoke run has small images of another set, a small network and a few epochs.
+a tenth of a draw of the prior, as this library's minibatch runs do: the document does not say where its own start. A
+smoke run has small images of another set, a small network and a few epochs.
 """
 
 

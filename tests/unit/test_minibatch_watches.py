@@ -169,7 +169,7 @@ def test_a_chain_that_is_hot_but_finite_is_stopped(monkeypatch, steps_per_draw):
     kernel = SGHMC(learning_rate=30.0, momentum_decay=0.05, batch_size=20, steps_per_draw=steps_per_draw)
     said = r"kinetic temperature is .*: lower `SGHMC\(learning_rate=30\)`, raise"
     with pytest.raises(DivergedError, match=said) as error:
-        run(tanh_network(100.0, likelihoods.Bernoulli()), kernel, num_draws=10**6, time_limit=60.0)
+        run(tanh_network(100.0, likelihoods.Bernoulli()), kernel, num_warmup=10**6, time_limit=60.0)
     assert int(str(error.value).split(" ran away after ")[1].split()[0]) < 20_000
 
 

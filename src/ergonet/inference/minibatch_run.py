@@ -29,6 +29,7 @@ from ergonet.inference.workers import worker_pool
 from ergonet.models.target import Target
 from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
 
+START_SHARE = 0.1  # of the target's own draw: far out in a prior a chain is hot for long, and units of a network die
 FIRST_CHUNK = 20  # steps, before their speed is known
 RUNAWAY_TEMPERATURE = 20.0  # no friction that is meant to work is outweighed as much
 COOLING = 10.0  # times the memory of the momentum: a start far out is hot for as long
@@ -277,7 +278,7 @@ class Run:
         """A start with a finite minibatch potential and gradient."""
         r, p = self._request, self._programs
         for attempt in range(MOST_TRIES if given is None else 1):
-            drawn = p.start(r.target, words, np.asarray(attempt, np.int32)) if given is None else jnp.asarray(given)
+            drawn = jnp.asarray(given) if given is not None else self._drawn(words, attempt)
             potential, gradient = p.gradient(r.target, drawn, rows)
             if np.isfinite(potential) and np.all(np.isfinite(gradient)):
                 return drawn
@@ -285,6 +286,9 @@ class Run:
             f"Chain {int(words[2])}: no start had a finite minibatch potential and gradient. Check the data's scale "
             f"and the prior, or give `init`."
         )
+
+    def _drawn(self, words: Array, attempt: int) -> Array:
+        return START_SHARE * self._programs.start(self._request.target, words, np.asarray(attempt, np.int32))
 
     def drive(self, time_limit: float | None) -> None:
         """Run chunks until every chain is done, the time is up, or Ctrl-C."""

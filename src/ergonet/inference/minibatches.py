@@ -71,7 +71,8 @@ def sample_minibatches(
         seed: 0 to 2^63 - 1.
         keep: which of the draws are stored: `Every(thin)`, `Last(count)`; None: every one.
         watch: sees every draw, such as `RunningPrediction(model, x, y)`; None: nothing does.
-        init: starting positions `[dim]` or `[chain, dim]`; None: drawn by the target.
+        init: starting positions `[dim]` or `[chain, dim]`; None: a tenth of what the target draws, such as of a draw
+            from the prior: far out in it gradients are large, and so is their noise.
         store: None: memory; a path: a Zarr group on disk; or a store.
         devices: as in `sample`.
         progress: as in `sample`.
