@@ -55,7 +55,7 @@ def moment_scores(values):
 
 
 def tail_scores(values, limits=(3.0, 4.0, 4.5, 5.0)):
-    """z of the counts beyond +-3, 4, 4.5 and 5 standard deviations, by the exact Poisson tail where few are expected."""
+    """z of the counts beyond +-3, 4, 4.5 and 5 standard deviations, by the exact Poisson tail."""
     x = np.asarray(values).ravel()
     scores = []
     for limit in limits:

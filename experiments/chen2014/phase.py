@@ -22,6 +22,7 @@ Q_VARIANCE, R_VARIANCE = Quantity("mean q^2", 3), Quantity("mean r^2", 3)
 LATE = Quantity("mean energy of the last tenth", 3)
 EXACT, NOISY, REFRESHED, FRICTIONAL = "exact gradient", "noisy", "noisy, resampled every 50", "noisy, with friction"
 NEVER = 10**9
+START = 2**0.5  # a momentum of the mean energy
 
 
 class Pace(eqx.Module):
@@ -44,7 +45,7 @@ METHODS: dict[str, tuple[Any, float]] = {
 
 @cache
 def path(method: str, num_steps: int, seed: int) -> np.ndarray:
-    """Positions and momenta `[step, 2]`, from q = 0 and a drawn momentum."""
+    """Positions and momenta `[step, 2]`, from q = 0 and r = `START`."""
     kernel, sd = METHODS[method]
     target = noisy(bowl, 1, sd)
     key = jax.random.key(seed)
@@ -57,7 +58,9 @@ def path(method: str, num_steps: int, seed: int) -> np.ndarray:
         return (state, rows), jnp.concatenate([state.position, state.velocity / STEP_SIZE])
 
     state = kernel.init(jax.random.fold_in(key, NEVER), target, jnp.zeros(1), rate)
-    _, found = jax.jit(partial(jax.lax.scan, step))((state, target.rows()), jnp.arange(num_steps))
+    state = eqx.tree_at(lambda state: state.velocity, state, STEP_SIZE * jnp.full(1, START))
+    numbers = 1 + jnp.arange(num_steps)  # a momentum would be drawn at step 0
+    _, found = jax.jit(partial(jax.lax.scan, step))((state, target.rows()), numbers)
     return np.asarray(found)
 
 
@@ -106,12 +109,12 @@ EXPERIMENT = Experiment(
     name="sghmc-phase",
     title="Paths in phase space (document 002, Figure 3)",
     setting=f"U = q^2 / 2, step size {STEP_SIZE:g}, mass 1, gradient noise N(0, {SD**2:g}); friction {FRICTION:g} with "
-    "the noise model. 15000 steps from q = 0 and a momentum from its distribution; the momentum is never drawn again "
-    "but in the row that says so.",
+    "the noise model. 15000 steps from q = 0 and r = 1.41, whose energy is the mean energy, 1; the momentum is never "
+    "drawn again but in the row that says so.",
     cases=lambda _: [Case(method, _measure(method)) for method in METHODS],
     groups={"Moments over all steps; 1 each for the true distribution": (Q_VARIANCE, R_VARIANCE, LATE)},
     judge=judge,
     draw=draw,
-    notes="The exact gradient keeps the energy of its one momentum, so its moments are those of one draw.",
+    notes="The exact gradient keeps the energy that it starts with; its path is a circle, not a sample.",
     in_words=lambda size: f"{size.num_seeds} seeds of {NUM_STEPS[size.mode]} steps",
 )

@@ -148,12 +148,14 @@ def judge(table: Table) -> Sequence[Claim]:
     found = []
     for name in _run(table):
         excess = {method: table.mean(label(name, method), EXCESS.name) for method in METHODS}
+        finite = {method: table.mean(label(name, method), DISTANCE.name) - excess[method] for method in METHODS}
         others = max(value for method, value in excess.items() if method != NAIVE)
+        is_short = max(finite.values()) > excess[NAIVE] / 2  # finite draws alone are nearly as far off
         told = ", ".join(f"{method} {value:.1f}" for method, value in excess.items())
         found.append(
             Claim(
                 f"on the {name} naive SGHMC without a test is wrong and the others match",
-                excess[NAIVE] > 2 * others,
+                excess[NAIVE] > 2 * others or (None if is_short else False),
                 f"total variation distance beyond that of as many independent draws, %: {told}",
             )
         )
@@ -206,7 +208,8 @@ SGHMC draw a new momentum for each draw and take position-Verlet steps. *SGHMC* 
     notes="""
 The document shows histograms and no figures. The exact stationary variances of SGHMC at these settings in the bowl are
 1.003 with the noise model and 1.070 without. The distance of finite draws from the density is not zero for a perfect
-sampler either, so the verdict is about what is left of it; draws that depend on each other leave a little.
+sampler either, so the verdict is about what is beyond that of as many independent draws; what that leaves
+to the rows with a test is from few draws that depend on each other.
 """,
     in_words=lambda size: (
         f"{size.num_seeds} seeds of {size.num_chains} chains of {NUM_DRAWS[size.mode]} draws, a tenth of it with a test"

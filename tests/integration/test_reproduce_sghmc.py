@@ -129,11 +129,13 @@ def test_an_error_has_settled_where_it_stays(curve, expected):
 
 
 def variational_table(ours, theirs):
-    def row(error, epochs):
+    """From (error, epochs, seconds of an epoch) of SGHMC and of the fit."""
+
+    def row(error, epochs, pace):
         return {
             variational.ERROR.name: [error, error + 0.01],
             variational.SETTLED.name: [epochs, epochs],
-            variational.SETTLED_SECONDS.name: [2.0 * epochs, 2.0 * epochs],
+            variational.SETTLED_SECONDS.name: [pace * epochs, pace * epochs],
             variational.NLL.name: [0.1, 0.1],
             images.average_after(10): [error, error],
         }
@@ -145,9 +147,10 @@ def test_variational_inference_is_judged_by_its_error_and_by_its_speed():
     def judged(*rows):
         return [claim.survives for claim in variational.judge(variational_table(*rows))]
 
-    assert judged((2.0, 100), (3.0, 20)) == [True, True]
-    assert judged((3.0, 20), (2.0, 100)) == [False, False]
-    assert "not ahead" in variational.judge(variational_table((3.0, 20), (2.0, 100)))[1].because
+    assert judged((2.0, 100, 1.0), (3.0, 20, 1.0)) == [True, True, True]
+    assert judged((2.0, 100, 1.0), (3.0, 20, 6.0)) == [True, True, False]
+    assert judged((3.0, 20, 1.0), (2.0, 100, 1.0)) == [False, False, False]
+    assert "not ahead" in variational.judge(variational_table((3.0, 20, 1.0), (2.0, 100, 1.0)))[0].because
 
 
 def prediction_of(probabilities):
@@ -300,17 +303,25 @@ def test_the_distance_of_independent_draws_is_what_finite_draws_have():
     assert toy.distance_of_independent(shares, 8000) == pytest.approx(expected / 2, rel=0.1)
 
 
-def toy_table(excess):
+def toy_table(excess, *, finite=1.0):
     rows = {}
     for name in toy.POTENTIALS:
         for method, value in excess.items():
-            rows[toy.label(name, method)] = {toy.EXCESS.name: [value, value], toy.VARIANCE.name: [1.003, 1.003]}
+            rows[toy.label(name, method)] = {
+                toy.DISTANCE.name: [value + finite],
+                toy.EXCESS.name: [value],
+                toy.VARIANCE.name: [1.003, 1.003],
+            }
     return table_of(rows)
 
 
 def test_naive_draws_are_wrong_where_they_are_twice_as_far_off_as_all_others():
+    def judged(excess, **options):
+        return [claim.survives for claim in toy.judge(toy_table(excess, **options))]
+
     others = dict.fromkeys(toy.METHODS, 1.0)
-    judged = [claim.survives for claim in toy.judge(toy_table(others | {toy.NAIVE: 10.0}))]
-    assert judged == [True, True, True, False]  # 1.003 is the variance with the noise model, not without
+    # 1.003 is the variance with the noise model, not without
+    assert judged(others | {toy.NAIVE: 10.0}) == [True, True, True, False]
     worse = others | {toy.NAIVE: 10.0, toy.NAIVE_TESTED: 6.0}
-    assert [claim.survives for claim in toy.judge(toy_table(worse))][:2] == [False, False]
+    assert judged(worse)[:2] == [False, False]
+    assert judged(worse, finite=8.0)[:2] == [None, None]  # too few draws to tell

@@ -180,7 +180,10 @@ def test_the_saved_settings_of_a_kernel_by_name_make_it_again(name):
         ('name = "windowed"\nwindow = 0', r"`WindowedHMC\(window=...\)` must be an integer of at least 1, got 0"),
         ('name = "windowed"\nwindow = 9\nnum_steps = 7', r"`WindowedHMC\(window=...\)` must be at most num_steps \+ 1"),
         ('name = "windowed"\nwindows = 3', "no setting 'windows'. Did you mean 'window'"),
-        ('name = "sghmc"\nlearning_rate = 0.0', r"`SGHMC\(learning_rate=...\)` must be a finite number above 0, got 0.0"),
+        (
+            'name = "sghmc"\nlearning_rate = 0.0',
+            r"`SGHMC\(learning_rate=...\)` must be a finite number above 0, got 0.0",
+        ),
         ('name = "sghmc"\nmomentum_decay = 0.0', r"`SGHMC\(momentum_decay=...\)` must be a finite number above 0"),
         ('name = "sghmc"\nmomentum_decay = 1.5', r"`SGHMC\(momentum_decay=...\)` must be between 0 and 1, got 1.5"),
         ('name = "sghmc"\nlearning_rates = 1', "no setting 'learning_rates'. Did you mean 'learning_rate'"),

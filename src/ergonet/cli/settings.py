@@ -254,7 +254,9 @@ def merge(below: Table, above: Table) -> dict[str, Any]:
             merged[name] = settings
             continue
         renamed = name in NAMED and "name" in settings and settings["name"] != lower.get("name", settings["name"])
-        other_shape = bool(lower) and bool(settings) and _has_patterns(lower) != _has_patterns(settings)
+        # Elsewhere a table in a table is a part of a kernel, no pattern.
+        both = bool(lower) and bool(settings) and name == "prior"
+        other_shape = both and _has_patterns(lower) != _has_patterns(settings)
         merged[name] = dict(settings) if renamed or other_shape else {**lower, **settings}
     return merged
 
