@@ -203,23 +203,17 @@ def _more_accurate(table: Table, trees: str, chain: str, start: str) -> Claim:
     )
 
 
-def _quick_start(table: Table) -> Claim:
-    """Whether SGHMC needs more to be where SG-NUTS is after one epoch."""
+def _quick_start(table: Table, chain: str, start: str) -> Claim:
+    """Whether SGHMC needs more to be where SG-NUTS from the small start is after one epoch."""
     goal, cost, seconds = _at(table, Plan(SMALL_TREES, 0), ACCURACY, GRADIENTS, TIME)
-    rows = [_at(table, Plan(CHAIN, warmup), ACCURACY, GRADIENTS, TIME) for warmup in WARMUPS[CHAIN]]
+    rows = [_at(table, Plan(chain, warmup), ACCURACY, GRADIENTS, TIME) for warmup in WARMUPS[chain]]
     there = next((row for row in rows if row[0] >= goal), None)
-    told = f"SG-NUTS from a small start: {goal:.4f} in {cost:.0f} gradients and {seconds:.1f} s; SGHMC from the prior: "
-    if there is None:
-        best = max(rows)
-        return Claim(
-            "SG-NUTS is sooner where SGHMC comes later",
-            True,
-            f"{told}at most {best[0]:.4f} in {best[1]:.0f} gradients and {best[2]:.1f} s",
-        )
+    best = there or max(rows)
     return Claim(
-        "SG-NUTS is sooner where SGHMC comes later",
-        every((there[1] > cost, there[2] > seconds)),
-        f"{told}{there[0]:.4f} in {there[1]:.0f} gradients and {there[2]:.1f} s",
+        f"SG-NUTS from the small start is sooner at the accuracy that it has after one epoch than SGHMC from {start}",
+        there is None or every((there[1] > cost, there[2] > seconds)),
+        f"SG-NUTS: {goal:.4f} in {cost:.0f} gradients and {seconds:.1f} s; SGHMC: {'' if there else 'at most '}"
+        f"{best[0]:.4f} in {best[1]:.0f} gradients and {best[2]:.1f} s",
     )
 
 
@@ -234,7 +228,8 @@ def judge(table: Table) -> Sequence[Claim]:
     found = [
         _more_accurate(table, TREES, CHAIN, "a draw of the prior at learning rate 2e-6"),
         _more_accurate(table, SMALL_TREES, SMALL_CHAIN, "a small start, SG-NUTS at learning rate 2e-7,"),
-        _quick_start(table),
+        _quick_start(table, CHAIN, "a draw of the prior"),
+        _quick_start(table, SMALL_CHAIN, "the same start"),
         Claim(
             "an epoch of SG-NUTS and then SGHMC is ahead of SGHMC alone from the same start for as many gradients",
             len(lost) < len(WARMUPS[BOTH]) / 2,
@@ -278,8 +273,8 @@ EXPERIMENT = Experiment(
     setting=SETTING
     + "An epoch is 120 minibatches: steps of SGHMC, trees of SG-NUTS. Accuracies are of the average over every fourth "
     "of the 120 networks of the epoch after the warm-up. SGHMC: learning rate 2e-6, momentum decay 0.01. SG-NUTS: "
-    "momentum decay 0.01; learning rate 2e-6 in the rows from a draw of the prior. The document names neither the "
-    f"start nor the learning rate of SG-NUTS; the rows *small start* begin at {SMALL:g} times a draw of the prior, "
+    "momentum decay 0.01, learning rate 2e-6. The document names neither its start nor the learning rate of its "
+    f"SG-NUTS. Here rows start from a whole draw of the prior, but those called *small start* from {SMALL:g} times one, "
     "with learning rate 2e-7 for SG-NUTS, and so does the row that goes on with SGHMC (at 2e-6) after an epoch of "
     "trees. A tree has at most 31 steps (15 in a quick run), so that an epoch has a bounded cost; Pyro, which the "
     "document builds on, allows 1023. The runs of 20 + 50 epochs average the network at the end of each epoch.",

@@ -201,6 +201,7 @@ def measure_variant(variant: Variant, length: int, rate: float, job: tuple[Size,
                 num_warmup=part.num_warmup,
                 num_draws=part.num_draws,
                 seed=seed,
+                init=starts(target, part.num_chains, seed),
                 keep=Last(1),
                 watch=watch,
                 progress=False,
@@ -219,6 +220,12 @@ def measure_variant(variant: Variant, length: int, rate: float, job: tuple[Size,
         variant.predictive.name: 100 * float(np.mean(wrong)),
         variant.square.name: float(np.mean(np.asarray(result.samples.positions)[:, -1] ** 2)),
     }
+
+
+def starts(target: Any, num_chains: int, seed: int) -> np.ndarray:
+    """Draws from the prior, `[chain, dim]`, as every other table of the thesis starts from."""
+    root = jax.random.key(seed)
+    return np.stack([target.initial_position(jax.random.fold_in(root, chain)) for chain in range(num_chains)])
 
 
 def stopped_at(message: str) -> float:

@@ -84,6 +84,22 @@ def test_thinned_draws_of_a_stopped_run(small_chunks):
     np.testing.assert_array_equal(stopped.positions, whole.positions)
 
 
+def test_the_last_draws_of_a_stopped_run_are_those_before_the_stop(small_chunks, tmp_path):
+    stopped = run(
+        network(),
+        sghmc(),
+        num_draws=10**5,
+        keep=keeping.Last(5),
+        progress=Watcher(400, interrupt),
+        store=tmp_path / "draws.zarr",
+    )
+    assert stopped.samples.num_draws == 5
+    drawn = stopped.curve["lp"].shape[1]
+    whole = run(network(), sghmc(), num_draws=drawn - stopped.samples.about["num_warmup"]).samples
+    np.testing.assert_array_equal(stopped.samples.positions, whole.positions[:, -5:])
+    np.testing.assert_array_equal(ergonet.load(tmp_path / "draws.zarr").stats["lp"], whole.stats["lp"][:, -5:])
+
+
 def test_ticks_count_up_to_the_whole_run(small_chunks):
     watcher = Watcher()
     run(network(), sghmc(), num_chains=2, num_warmup=20, num_draws=30, progress=watcher)

@@ -14,8 +14,13 @@ class AbstractKeep(abc.ABC):
         """Draws that will be stored of so many."""
 
     @abc.abstractmethod
-    def place(self, draw: int, num_draws: int) -> int | None:
-        """Where draw number `draw` (from 0) of `num_draws` is stored; None: nowhere."""
+    def chooses(self, draw: int) -> bool:
+        """Whether draw number `draw` (from 0) is one of them, as far as one can know when it is drawn."""
+
+    @property
+    @abc.abstractmethod
+    def newest(self) -> int | None:
+        """How many of the chosen draws are kept, the newest; they are stored at the end. None: all, at once."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +35,17 @@ class Every(AbstractKeep):
     def room(self, num_draws: int) -> int:
         return num_draws // self.thin
 
-    def place(self, draw: int, num_draws: int) -> int | None:
-        return draw // self.thin if (draw + 1) % self.thin == 0 else None
+    def chooses(self, draw: int) -> bool:
+        return (draw + 1) % self.thin == 0
+
+    @property
+    def newest(self) -> None:
+        return None
 
 
 @dataclass(frozen=True)
 class Last(AbstractKeep):
-    """The last so many draws."""
+    """The last so many draws; those before a stop, where the run is stopped. They wait in memory for the end."""
 
     count: int
 
@@ -46,9 +55,12 @@ class Last(AbstractKeep):
     def room(self, num_draws: int) -> int:
         return min(self.count, num_draws)
 
-    def place(self, draw: int, num_draws: int) -> int | None:
-        first = num_draws - self.room(num_draws)
-        return draw - first if draw >= first else None
+    def chooses(self, draw: int) -> bool:
+        return True
+
+    @property
+    def newest(self) -> int:
+        return self.count
 
 
 def _check(owner: str, name: str, value: int) -> None:

@@ -221,6 +221,7 @@ class Run:
             ZarrStore(store) if isinstance(store, str | os.PathLike) else MemoryStore() if store is None else store
         )
         self.chains: list[Chain] = []
+        self._held: list[dict[int, Fields]] = [{} for _ in range(num_chains)]
         self.curves: list[dict[int, Fields]] = [{} for _ in range(num_chains)]  # by the steps at a chunk's end
         self.seconds: dict[str, float] = {}
         self.stopped = ""
@@ -346,15 +347,16 @@ class Run:
     def _keep(self, chain: Chain, fields: Fields) -> None:
         r = self._request
         first = chain.draws - len(fields["lp"]) - r.num_warmup
-        places = {
-            row: place_
-            for row in range(max(0, -first), len(fields["lp"]))
-            if (place_ := r.keep.place(first + row, r.num_draws)) is not None
-        }
-        if places and not chain.fault:
-            rows = list(places)
+        rows = [row for row in range(max(0, -first), len(fields["lp"])) if r.keep.chooses(first + row)]
+        if rows and not chain.fault:
             stored = {name: fields[name][rows] for name in (*STATISTICS, POSITIONS)}
-            self.store.write(chain.number, places[rows[0]], stored)  # places follow each other
+            if r.keep.newest is None:
+                self.store.write(chain.number, self._chosen(first + rows[0]), stored)
+            else:
+                held = self._held[chain.number]
+                held[chain.steps] = stored  # by its last step: a chunk that is kept again must count once
+                while sum(len(one["lp"]) for one in list(held.values())[1:]) >= r.keep.newest:
+                    del held[next(iter(held))]
         # A chunk that is kept again, after a Ctrl-C while it was kept, must count once.
         self.curves[chain.number][chain.steps] = {name: fields[name] for name in fields if name != POSITIONS}
         total = (r.num_warmup + r.num_draws) * r.steps_per_draw
@@ -372,13 +374,27 @@ class Run:
             )
         )
 
+    def _chosen(self, draws: int) -> int:
+        """How many of a chain's first draws the choice takes."""
+        return sum(self._request.keep.chooses(draw) for draw in range(draws))
+
     def drawn(self) -> int:
-        """Draws that every chain has stored."""
+        """Draws that every chain has stored, or will have at the end."""
         r = self._request
         kept = []
         for chain in self.chains:
             parts = list(self.curves[chain.number].values())
             done = sum(len(part["lp"]) for part in (parts[:-1] if chain.fault else parts))
-            places = (r.keep.place(draw, r.num_draws) for draw in range(max(0, done - r.num_warmup)))
-            kept.append(sum(place_ is not None for place_ in places))
-        return min(kept)
+            kept.append(self._chosen(max(0, done - r.num_warmup)))
+        return min(kept) if r.keep.newest is None else min(*kept, r.keep.newest)
+
+    def store_newest(self) -> None:
+        """Store the draws that have waited for the end, as many of each chain."""
+        if self._request.keep.newest is None:
+            return
+        count = self.drawn()
+        for number, held in enumerate(self._held):
+            parts = list(held.values())
+            if count and parts:
+                together = {name: np.concatenate([part[name] for part in parts])[-count:] for name in parts[0]}
+                self.store.write(number, 0, together)

@@ -104,6 +104,7 @@ def sample_minibatches(
     try:
         run.prepare(seed, init)
         run.drive(time_limit)
+        run.store_newest()
     finally:
         reporter.end()
     curve = _curve(run)
