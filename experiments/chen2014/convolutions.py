@@ -13,7 +13,7 @@ from experiments.chen2014.images import CLASSES, ERROR, GROUPS, TEMPERATURE, Epo
 from experiments.record import Case, Claim, Experiment, Table
 from experiments.sizes import Size
 
-EPOCHS = Epochs(30, 80)
+EPOCHS = Epochs(12, 36)
 CHANNELS, HIDDEN = (8, 16), 64
 DOCUMENTS_ROWS = 50_000
 RATE, DECAY = 1e-6, 0.01

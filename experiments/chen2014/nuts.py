@@ -274,8 +274,8 @@ EXPERIMENT = Experiment(
     + "An epoch is 120 minibatches: steps of SGHMC, trees of SG-NUTS. Accuracies are of the average over every fourth "
     "of the 120 networks of the epoch after the warm-up. SGHMC: learning rate 2e-6, momentum decay 0.01. SG-NUTS: "
     "momentum decay 0.01, learning rate 2e-6. The document names neither its start nor the learning rate of its "
-    f"SG-NUTS. Here rows start from a whole draw of the prior, but those called *small start* from {SMALL:g} times one, "
-    "with learning rate 2e-7 for SG-NUTS, and so does the row that goes on with SGHMC (at 2e-6) after an epoch of "
+    f"SG-NUTS. Here rows start from a whole draw of the prior, but *small start* is {SMALL:g} times one, with "
+    "learning rate 2e-7 for SG-NUTS, and so does the row that goes on with SGHMC (at 2e-6) after an epoch of "
     "trees. A tree has at most 31 steps (15 in a quick run), so that an epoch has a bounded cost; Pyro, which the "
     "document builds on, allows 1023. The runs of 20 + 50 epochs average the network at the end of each epoch.",
     cases=cases,

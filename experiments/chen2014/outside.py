@@ -209,8 +209,9 @@ EXPERIMENT = Experiment(
     setting=SETTING
     + "200 epochs of MNIST, of which 50 are warm-up; SGHMC: learning rate 2e-6, momentum decay 0.01, predictions "
     "averaged over the network at the end of each epoch; once more from a whole draw of the prior, whose first "
-    "gradients switch most hidden units off; SGD with Nesterov's momentum: 1e-6, decay 0.01, its last network. Predictions on the 10000 test "
-    "rows of MNIST, as many of Fashion-MNIST, and as many images of independent uniform pixels.",
+    "gradients switch most hidden units off; SGD with Nesterov's momentum: 1e-6, decay 0.01, its last network. "
+    "Predictions on the 10000 test rows of MNIST, as many of Fashion-MNIST, and as many images of independent uniform "
+    "pixels.",
     cases=lambda _: [_case(method, group) for method in KERNELS for group in GROUPS],
     groups={
         "Predictions": (ERROR, MEAN_TOP, SURE, AUROC, AUROC_EPISTEMIC),

@@ -1,4 +1,8 @@
-"""What a kernel knows of the noise that minibatches bring: the variance of the gradient by coordinate."""
+"""What a kernel knows of the noise that minibatches bring: the variance of the gradient by coordinate.
+
+It is that of one minibatch. An epoch has each row once, so the noises of its minibatches cancel in part; where an epoch
+is short beside the time in which the chain forgets, a correction by this variance is too large.
+"""
 
 import abc
 from collections.abc import Callable, Mapping
