@@ -107,8 +107,8 @@ EXPERIMENT = Experiment(
 10000), each channel standardised. Two convolutions of 3x3 with {CHANNELS[0]} and {CHANNELS[1]} channels, normalisation,
 tanh and max pooling after each; two dense layers, {HIDDEN} units with tanh and 10 classes; N(0, 1) on every
 coordinate. SGHMC: learning rate 1e-6, momentum decay 0.01, batches of 500. {EPOCHS.total} epochs of 20 batches, of
-which {EPOCHS.warmup} are warm-up, where the document has 150 warm-up epochs of 100 batches: all three rows at three
-seeds are to stay below 20 minutes on 2 cores. A smoke run has the 8x8 digits.
+which {EPOCHS.warmup} are warm-up, where the document has 150 warm-up epochs of 100 batches, which would take days on 2
+cores. A smoke run has the 8x8 digits.
 """,
     cases=lambda _: [_case(label, choice) for label, choice in CHOICES.items()],
     groups=GROUPS,

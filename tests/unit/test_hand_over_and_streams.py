@@ -84,8 +84,8 @@ def test_streamed_rows_give_the_same_posterior(rows, model, tmp_path):
     calm = SGHMC(learning_rate=1e-4, momentum_decay=0.5, batch_size=20)
     found = run(streamed, calm, num_draws=400)
     same = run(whole, calm, num_draws=400)
-    means = [one.samples.monitor().mean(axis=(0, 1)) for one in (found, same)]
-    assert np.corrcoef(*means)[0, 1] > 0.9
+    one, other = (each.samples.monitor().mean(axis=(0, 1)) for each in (found, same))
+    assert np.abs(one - other).mean() < 0.2 * np.std(one)
     assert ergonet.predict(found.samples, x).mean.shape == (60, 1)
 
 
