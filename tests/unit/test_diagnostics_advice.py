@@ -28,6 +28,10 @@ CLEAN = {
 PROBLEMS = [
     ({"divergences": 12}, r"12 of 2000 transitions \(0.6 %\) diverged.*\(now 0.8\) to 0.9"),
     ({"nonfinite": 3}, r"3 of 2000 transitions \(0.15 %\).*not finite.*Standardise"),
+    ({"mean_kinetic_temperature": 2.4}, r"kinetic temperature is 2.40 .* too wide. Lower the learning rate"),
+    ({"mean_kinetic_temperature": 0.3}, r"kinetic temperature is 0.30 .* too narrow"),
+    ({"clipped_fraction": 0.08}, r"outweighs the friction in 8 % of coordinates"),
+    ({"minibatch_acceptance": 0.02}, r"almost all refused \(mean acceptance 0.02\).*Lower the learning rate"),
     ({"stuck_chains": [1, 3]}, r"Chains 1 and 3 \(counted from 0\) never moved"),
     ({"stuck_chains": [2]}, r"Chain 2 \(counted from 0\) never moved"),
     ({"max_rhat_function": 1.0321}, r"R-hat is 1.032, .*at most 1.01.*weights.*need not mix"),

@@ -231,6 +231,14 @@ def test_the_search_finds_a_stable_step_size(make, limit, curvature):
     assert np.all(chosen > 1e-3 * limit / curvature)
 
 
+def test_the_search_wants_trees_that_are_accepted():
+    """A step so long that every tree is refused leaves the chain where it is, which is stable only in name."""
+    steep = exact_gaussian(np.array([1e6, 1e6]))
+    found = run(steep, SGNUTS(batch_size=2, steps_per_draw=2), num_draws=5, init=np.ones(2))
+    assert found.samples.tuning["step_size"][0] < 4e-6
+    assert np.all(found.curve["acceptance_rate"] > 0.1)
+
+
 def test_the_search_finds_none():
     target = Target.from_terms(
         lambda q: -0.5 * jnp.sum(q**2),

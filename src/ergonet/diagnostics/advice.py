@@ -15,6 +15,7 @@ SMALLEST_E_BFMI: Final = 0.3
 LARGEST_SATURATED_FRACTION: Final = 0.05
 LARGEST_ACCEPTANCE_GAP: Final = 0.1
 KINETIC_TEMPERATURES: Final = (0.5, 2.0)
+SMALLEST_MINIBATCH_ACCEPTANCE: Final = 0.1
 
 _WEIGHTS_NEED_NOT_MIX = (
     " Judge this by predictions only: weights of a network are not identified (hidden units can swap places) "
@@ -241,6 +242,19 @@ def _clipped(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> lis
     ]
 
 
+def _refused(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
+    mean = _number(diagnostics, "minibatch_acceptance")
+    if not mean < SMALLEST_MINIBATCH_ACCEPTANCE:
+        return []
+    return [
+        Finding(
+            problem=True,
+            sentence=f"Minibatch trajectories were almost all refused (mean acceptance {mean:.2g}), so the draws "
+            "hardly move. Lower the learning rate.",
+        )
+    ]
+
+
 _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], ...] = (
     _stuck,
     _nonfinite,
@@ -252,6 +266,7 @@ _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], .
     _acceptance,
     _temperature,
     _clipped,
+    _refused,
 )
 
 

@@ -186,7 +186,9 @@ def _alarms(request: Request, run: Run, curve: Mapping[str, np.ndarray]) -> list
     found = []
     if run.stopped and run.stopped != "Ctrl-C":
         found.append(f"The run was stopped by {run.stopped}; {run.drawn()} stored draws of each chain are kept.")
-    after = {name: curve[name][:, request.num_warmup :] for name in ("kinetic_temperature", "clipped")}
+    after = {
+        name: curve[name][:, request.num_warmup :] for name in ("kinetic_temperature", "clipped", "acceptance_rate")
+    }
     diagnostics = minibatch_diagnostics(after)
     found.extend(advise({"diagnostics": diagnostics}))
     return found

@@ -284,9 +284,11 @@ def _subscript(shape: tuple[int, ...], index: tuple[int, ...]) -> str:
 def minibatch_diagnostics(stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """What the statistics of a minibatch kernel say about trust."""
     temperature, clipped = stats["kinetic_temperature"], stats["clipped"]
+    tested = "acceptance_rate" in stats and np.isfinite(stats["acceptance_rate"]).any()
     return {
         "mean_kinetic_temperature": float(np.nanmean(temperature)) if np.isfinite(temperature).any() else None,
         "clipped_fraction": float(np.mean(clipped)) if clipped.size else 0.0,
+        "minibatch_acceptance": float(np.nanmean(stats["acceptance_rate"])) if tested else None,
     }
 
 

@@ -2,11 +2,12 @@
 
 Trial runs of some steps each, from where the last good one ended, begin with a step size of 1. A trial is good where
 the potential stays finite, its mean over the second half is not above that over the first by more than a chain may
-climb from a mode (the number of coordinates) and minibatches make it vary, and the kinetic temperature of the second
-half is below 1.5 or still falling. After a bad one the step
-size is halved; after four good ones in a row the search ends, with half of that step size for a kernel that keeps its
-momentum, and a quarter for one that does not: stable for long, and with little of the error that grows with the step.
-The trials descend as they go, so the last ones judge the step size near the posterior and not far out in the prior.
+climb from a mode (the number of coordinates) and minibatches make it vary, the kinetic temperature of the second half
+is below 1.5 or still falling, and a kernel that refuses proposals accepts a tenth of them at least. After a bad one the
+step size is halved; after four good ones in a row the search ends, with half of that step size for a kernel that keeps
+its momentum, and a quarter for one that does not: stable for long, and with little of the error that grows with the
+step. The trials descend as they go, so the last ones judge the step size near the posterior and not far out in the
+prior.
 """
 
 from typing import Any
@@ -28,6 +29,7 @@ MOST_TRIALS = 80
 SHORTEST, LONGEST = 64, 1000  # steps of a trial
 MEMORIES = 4  # of the momentum, that a trial lasts
 HOTTEST = 1.5
+LEAST_ACCEPTANCE = 0.1
 EXPLODED = 100.0  # times the first potential, where a trial is given up
 
 
@@ -39,6 +41,7 @@ class _Trial(eqx.Module):
     potential: Array  # [half]
     square: Array  # [half], of the distances from the first potential
     temperature: Array  # [half]
+    acceptance: Array  # [sum, count], where something is accepted
     given_up: Flag
 
 
@@ -89,6 +92,7 @@ def search_step_size(
                 potential=trial.potential + half * shift,
                 square=trial.square + half * shift**2,
                 temperature=trial.temperature + half * info.temperature,
+                acceptance=trial.acceptance + _accepted(info.acceptance),
                 given_up=~(shift < EXPLODED * (1 + jnp.abs(before))),
             )
 
@@ -99,6 +103,7 @@ def search_step_size(
             potential=blank,
             square=blank,
             temperature=blank,
+            acceptance=blank,
             given_up=jnp.zeros((), bool),
         )
         trial = lax.while_loop(lambda one: (one.index < length) & ~one.given_up, step, first)
@@ -124,4 +129,11 @@ def _is_good(trial: _Trial, length: int, dim: int) -> Flag:
     slack = dim + 3 * jnp.sqrt(2 * variance / (length / 2))
     hot = trial.temperature[1] > jnp.maximum(HOTTEST, 0.9 * trial.temperature[0])  # False where there is none
     finite = jnp.all(jnp.isfinite(trial.state.position))
-    return ~trial.given_up & finite & (late <= early + slack) & ~hot
+    accepted = trial.acceptance[0] >= LEAST_ACCEPTANCE * trial.acceptance[1]
+    return ~trial.given_up & finite & accepted & (late <= early + slack) & ~hot
+
+
+def _accepted(acceptance: Scalar) -> Array:
+    """What a step adds to the sum and the count of acceptances; nothing where there is none."""
+    known = ~jnp.isnan(acceptance)
+    return jnp.stack([jnp.where(known, acceptance, 0.0), known.astype(acceptance.dtype)])

@@ -226,14 +226,20 @@ class ConvNet(AbstractNetwork):
 def _convolve(
     values: Float[Array, "rows height width in"], weight: Float[Array, "out in kernel_height kernel_width"]
 ) -> Float[Array, "rows height width out"]:
+    """Shifted copies of the images, side by side, times the weights as a matrix.
+
+    XLA's own convolution is five times slower inside a compiled loop on a CPU, which is where samplers are.
+    """
     dtype = jnp.result_type(values, weight)
-    return lax.conv_general_dilated(
-        values.astype(dtype),
-        weight.astype(dtype),
-        window_strides=(1, 1),
-        padding="SAME",
-        dimension_numbers=("NHWC", "OIHW", "NHWC"),
-    )
+    rows, height, width, depth = values.shape
+    out, _, down, across = weight.shape
+    before = (down - 1) // 2, (across - 1) // 2
+    margins = ((0, 0), (before[0], down - 1 - before[0]), (before[1], across - 1 - before[1]), (0, 0))
+    padded = jnp.pad(values.astype(dtype), margins)
+    shifted = [padded[:, i : i + height, j : j + width] for i in range(down) for j in range(across)]
+    patches = jnp.concatenate(shifted, axis=-1).reshape(-1, down * across * depth)
+    matrix = weight.astype(dtype).transpose(2, 3, 1, 0).reshape(-1, out)
+    return (patches @ matrix).reshape(rows, height, width, out)
 
 
 def _group_normalised(values: Images, num_groups: int) -> Images:

@@ -2,7 +2,8 @@
 
 Until step k the first kernel, from step k the second, which begins at the position that the first has reached. 002,
 section 5.3, suggests `SGNUTS` for a fast approach and `SGHMC`, which is cheaper, to sample:
-`HandOver(SGNUTS(learning_rate=2e-6), SGHMC(learning_rate=2e-6), after=120)`.
+`HandOver(SGNUTS(learning_rate=1e-8), SGHMC(learning_rate=2e-6), after=120)`. From a poor start trees need small steps,
+or they are refused.
 """
 
 from typing import Any
