@@ -224,7 +224,7 @@ def _hardly_trained(table: Table) -> Claim:
             theirs, spread = table.source(row, COMMITTEE.name), table.mean(row, BETWEEN.name)
             if theirs is not None:
                 over_seeds = table.error(row, COMMITTEE.name) * math.sqrt(len(table.of(row, COMMITTEE.name)))
-                sd = max(SMALLEST_SD, *(one for one in (spread, over_seeds) if not math.isnan(one)))
+                sd = max([SMALLEST_SD, *(one for one in (spread, over_seeds) if not math.isnan(one))])
                 scores.append((theirs - table.mean(row, COMMITTEE.name)) / sd)
         found.append(bool(scores) and all(abs(one) <= ONE_DRAW_SDS for one in scores))
         told.append(f"{kind.name} {', '.join(f'{one:+.1f}' for one in scores)}")
