@@ -79,7 +79,7 @@ def run(target, kernel, **settings):
 def steps(kernel, target, position, minibatches, *, seed=0, step_size=None, state=None):
     """Positions `[step, dim]` after each of so many steps, with the keys that a run would use; and the last state."""
     key = jax.random.key(seed)
-    first = jnp.asarray(kernel.step_size if step_size is None else step_size)
+    first = jnp.asarray(kernel.learning_rate if step_size is None else step_size)
     state = kernel.init(jax.random.fold_in(key, epochs.INIT_KEY), target, position, first) if state is None else state
 
     @eqx.filter_jit

@@ -34,9 +34,9 @@ class PrintedState(eqx.Module):
 
 
 class PrintedSGHMC(AbstractMinibatchKernel):
-    """See the module's docstring; b = 0. Its settings are arrays, so that a grid is compiled once."""
+    """See the module's docstring; b = 0. e and L are arrays, so that a grid is compiled once."""
 
-    learning_rate: jax.Array
+    learning_rate: float | None = eqx.field(static=True)
     velocity_scale: jax.Array
     length: jax.Array
     momentum_decay: float = eqx.field(static=True)
@@ -55,25 +55,13 @@ class PrintedSGHMC(AbstractMinibatchKernel):
             momentum_decay: a, in (0, 1).
             batch_size: rows of a minibatch.
         """
-        self.learning_rate, self.velocity_scale = jnp.asarray(learning_rate), jnp.asarray(velocity_scale)
+        self.learning_rate, self.velocity_scale = learning_rate, jnp.asarray(velocity_scale)
         self.length = jnp.asarray(length, jnp.int32)
         self.momentum_decay, self.batch_size, self.schedule = momentum_decay, batch_size, CONSTANT
 
     @property
     def steps_per_draw(self) -> int:  # type: ignore[override]
         return int(self.length)
-
-    @property
-    def step_size(self) -> float:
-        return float(self.learning_rate)
-
-    @property
-    def step_size_name(self) -> str:
-        return "learning_rate"
-
-    @property
-    def memory(self) -> float:
-        return 1.0
 
     def init(self, key: jax.Array, target: Target, position: jax.Array, step_size: jax.Array) -> PrintedState:
         return PrintedState(position, jnp.zeros_like(position))

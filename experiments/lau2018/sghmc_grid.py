@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import ergonet
@@ -18,7 +17,6 @@ from ergonet import NUTS, SGHMC
 from ergonet._errors import DivergedError
 from ergonet.inference.keeping import Last
 from ergonet.prediction.running import RunningPrediction
-from ergonet.samplers.stochastic.schedule import AbstractSchedule
 from experiments.lau2018 import digits
 from experiments.lau2018.digits import PREDICTIVE, SECONDS, SINGLE, SINGLE_SD, TARGET_ACCEPTANCE, UNITS, Run
 from experiments.lau2018.printed_sghmc import PrintedSGHMC
@@ -60,18 +58,6 @@ THESIS: dict[float, tuple[tuple[float | None, ...], ...]] = {  # by e; rows L, c
 }
 
 
-class Scaled(AbstractSchedule):
-    """A constant step size that is an array, so that one compiled program serves every learning rate."""
-
-    value: jax.Array
-
-    def factor(self, number: jax.Array) -> jax.Array:
-        return self.value
-
-    def samples(self, number: jax.Array) -> jax.Array:
-        return jnp.ones((), bool)
-
-
 @dataclass(frozen=True)
 class Variant:
     """An algorithm with what the grid does not set.
@@ -97,8 +83,7 @@ class Variant:
                 batch_size=self.batch_size,
             )
         return SGHMC(
-            learning_rate=1.0,
-            schedule=Scaled(jnp.asarray(rate)),
+            learning_rate=rate,
             momentum_decay=MOMENTUM_DECAY,
             resample_every=length,
             steps_per_draw=length,

@@ -64,3 +64,13 @@ def test_one_compilation_for_a_whole_run_and_none_for_the_next(monkeypatch, kern
     run(target(calls, 1), make(), num_chains=3, num_warmup=5, num_draws=60, seed=8)
     assert len(calls) == first
     assert not [name for name in compiled if name and "advance" in name], compiled
+
+
+@pytest.mark.parametrize("make", [SGLD, SGHMC, SGNUTS])
+def test_another_learning_rate_compiles_nothing(make):
+    calls = Ledger()
+    one = run(target(calls, 0), make(learning_rate=0.01, batch_size=4), num_draws=4)
+    first = len(calls)
+    other = run(target(calls, 0), make(learning_rate=0.02, batch_size=4), num_draws=4)
+    assert 0 < len(calls) == first
+    assert np.all(one.samples.positions != other.samples.positions)

@@ -43,10 +43,7 @@ class RowRecorder(AbstractMinibatchKernel):
     batch_size: int = eqx.field(static=True)
     steps_per_draw: int | None = eqx.field(static=True, default=None)
     schedule: Constant = Constant()
-
-    step_size = property(lambda self: 1.0)
-    step_size_name = property(lambda self: "none")
-    memory = property(lambda self: 1.0)
+    learning_rate: float | None = eqx.field(static=True, default=1.0)
 
     def init(self, key, target, position, step_size):
         return Position(position)

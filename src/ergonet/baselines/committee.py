@@ -1,13 +1,13 @@
 """A committee of networks, each trained until it does no better on rows that it has not seen.
 
-Every member draws its own start and its own validation rows, descends minus the mean log likelihood of
-a row (no prior: stopping early is the regularisation), and keeps the weights of its best epoch. Predictions are
-averaged over members.
+Every member draws its own start and its own validation rows, descends minus the mean log likelihood of a row (no prior:
+stopping early is the regularisation), and keeps the weights of its best epoch. Predictions are averaged over members.
 Source: Lau 2018, section 4.2, which names no optimiser, validation share or patience; the defaults are ours.
 """
 
 import time
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -158,6 +158,7 @@ class Member(eqx.Module):
     epoch: Count
 
 
+@cache
 def _program(platform: str) -> Any:
     options: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if platform == "cpu" else {}
     return eqx.filter_jit(train, **options)

@@ -62,24 +62,12 @@ class Optimiser(AbstractMinibatchKernel):
         Raises:
             SettingError: a setting is out of its range.
         """
-        check_stream("Optimiser", batch_size, steps_per_draw, ("learning_rate", learning_rate))
+        check_stream("Optimiser", batch_size, steps_per_draw, learning_rate)
         self.transformation = transformation
         self.learning_rate = learning_rate
         self.schedule = CONSTANT
         self.batch_size = int(batch_size)
         self.steps_per_draw = None if steps_per_draw is None else int(steps_per_draw)
-
-    @property
-    def step_size(self) -> float:
-        return self.learning_rate
-
-    @property
-    def step_size_name(self) -> str:
-        return "learning_rate"
-
-    @property
-    def memory(self) -> float:
-        return 1.0
 
     def init(self, key: PRNGKey, target: Target, position: Position, step_size: Scalar) -> OptimiserState:
         return OptimiserState(position, self.transformation.init(position))

@@ -1,8 +1,8 @@
 """A minibatch chain as a record, and the compiled programs that move it.
 
 `shuffle` lays out the minibatches of some epochs, `advance` runs steps through them and takes a draw every so many.
-A chain's keys depend on the seed, the chain and the number of the step alone,
-never on how its steps were cut into chunks.
+A chain's keys depend on the seed, the chain and the number of the step alone, never on how its steps were cut into
+chunks.
 """
 
 import abc

@@ -27,7 +27,7 @@ from ergonet.inference.starts import MOST_TRIES, given_positions
 from ergonet.inference.store import POSITIONS, AbstractStore, MemoryStore, ZarrStore
 from ergonet.inference.workers import worker_pool
 from ergonet.models.target import Target
-from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
+from ergonet.samplers.stochastic.base import AbstractMinibatchKernel, minibatch_gradient
 
 START_SHARE = 0.1  # of the target's own draw: far out in a prior a chain is hot for long, and units of a network die
 FIRST_CHUNK = 20  # steps, before their speed is known
@@ -63,6 +63,11 @@ class Request:
         return type(self.kernel).__name__
 
     @property
+    def compiled(self) -> AbstractMinibatchKernel:
+        """The kernel as programs see it: another learning rate compiles nothing."""
+        return self.kernel.without_rate()
+
+    @property
     def steps_per_draw(self) -> int:
         """Minibatch steps of a draw."""
         return self.kernel.steps_per_draw or self.target.num_rows // self.kernel.batch_size
@@ -87,15 +92,11 @@ def _programs(platform: str, *, is_alone: bool) -> _Programs:
     )
     return _Programs(
         start=eqx.filter_jit(epochs.start_position),
-        gradient=eqx.filter_jit(_gradient, **often),
+        gradient=eqx.filter_jit(minibatch_gradient, **often),
         first=eqx.filter_jit(epochs.first_record, **often),
         search=eqx.filter_jit(stability.search_step_size, **often),
         advance=eqx.filter_jit(epochs.advance, **often),
     )
-
-
-def _gradient(target: Target, position: Array, rows: Any) -> Any:
-    return jax.value_and_grad(target.minibatch_potential)(position, rows)
 
 
 class Chain:
@@ -126,7 +127,7 @@ class Chain:
         count = int(section.num_steps)
         r = self._request
         stream = rows, order, section
-        record, draws = programs.advance(r.kernel, r.target, self.record, stream, r.watch, capacity=capacity)
+        record, draws = programs.advance(r.compiled, r.target, self.record, stream, r.watch, capacity=capacity)
         fields = _fields(draws)
         is_young = self.steps < COOLING * r.kernel.memory
         self.fault = _fault(r, fields, self.record, record, is_young=is_young)
@@ -185,7 +186,7 @@ def _fault(
 
     A bounded activation keeps a chain that has run away finite, so the temperature is looked at too.
     """
-    setting = f"`{request.name}({request.kernel.step_size_name}={float(record.step_size):.3g})`"
+    setting = f"`{request.name}(learning_rate={float(record.step_size):.3g})`"
     finite = np.isfinite(record.running.potential) and not fields["nonfinite"].any()
     if not finite or not np.all(np.isfinite(record.state.position)):
         return f"its potential or position is not finite: {setting} is too large"
@@ -261,19 +262,19 @@ class Run:
         rows, order = feed.block(0)
         chain = int(words[2])
         position = self._position(words, jax.tree.map(lambda leaf: leaf[order[0]], rows), given)
-        step_size = jnp.asarray(r.kernel.step_size or 1.0, position.dtype)
-        record = p.first(r.kernel, r.target, r.watch, words, (position, step_size))
-        if r.kernel.step_size is not None:
+        step_size = jnp.asarray(r.kernel.learning_rate or 1.0, position.dtype)
+        record = p.first(r.compiled, r.target, r.watch, words, (position, step_size))
+        if r.kernel.learning_rate is not None:
             return record
-        step_size = p.search(r.kernel, r.target, record, rows, order)
-        name = f"{r.name}({r.kernel.step_size_name}=...)"
+        step_size = p.search(r.compiled, r.target, record, rows, order)
+        name = f"{r.name}(learning_rate=...)"
         if not np.isfinite(step_size):
             raise StartError(
                 f"Chain {chain}: no `{name}` was stable in {stability.MOST_TRIALS} trials. Check the data's scale, or "
                 f"give one."
             )
         self.reporter.say(f"Chain {chain}: `{name}` {float(step_size):.3g}, from the stability search.")
-        return p.first(r.kernel, r.target, r.watch, words, (position, step_size))
+        return p.first(r.compiled, r.target, r.watch, words, (position, step_size))
 
     def _position(self, words: Array, rows: Any, given: np.ndarray | None) -> Array:
         """A start with a finite minibatch potential and gradient."""
@@ -351,7 +352,7 @@ class Run:
         if rows and not chain.fault:
             stored = {name: fields[name][rows] for name in (*STATISTICS, POSITIONS)}
             if r.keep.newest is None:
-                self.store.write(chain.number, self._chosen(first + rows[0]), stored)
+                self.store.write(chain.number, r.keep.room(first + rows[0]), stored)
             else:
                 held = self._held[chain.number]
                 held[chain.steps] = stored  # by its last step: a chunk that is kept again must count once
@@ -374,10 +375,6 @@ class Run:
             )
         )
 
-    def _chosen(self, draws: int) -> int:
-        """How many of a chain's first draws the choice takes."""
-        return sum(self._request.keep.chooses(draw) for draw in range(draws))
-
     def drawn(self) -> int:
         """Draws that every chain has stored, or will have at the end."""
         r = self._request
@@ -385,8 +382,8 @@ class Run:
         for chain in self.chains:
             parts = list(self.curves[chain.number].values())
             done = sum(len(part["lp"]) for part in (parts[:-1] if chain.fault else parts))
-            kept.append(self._chosen(max(0, done - r.num_warmup)))
-        return min(kept) if r.keep.newest is None else min(*kept, r.keep.newest)
+            kept.append(r.keep.room(max(0, done - r.num_warmup)))
+        return min(kept)
 
     def store_newest(self) -> None:
         """Store the draws that have waited for the end, as many of each chain."""

@@ -32,8 +32,8 @@ class MinibatchResult:
 
     Attributes:
         samples: the stored draws. Their `stats` are lp (minus the mean minibatch potential of the draw's steps),
-            kinetic_temperature, step_size, weight, gradients, clipped, nonfinite,
-            and acceptance_rate where there is a test.
+            kinetic_temperature, step_size, weight, gradients, clipped, nonfinite, and acceptance_rate where there is a
+            test or a tree.
         curve: `[chain, draw]` by name, over the warm-up and all draws: those statistics, and the figures of the watch.
         summary: what the watch says of all draws after the warm-up, of all chains; None without a watch.
     """
@@ -63,7 +63,7 @@ def sample_minibatches(
 
     Args:
         target: what is sampled; it must offer minibatches.
-        kernel: `SGLD`, `SGHMC`, `NaiveSGHMC` or `SGNUTS`.
+        kernel: `SGLD`, `SGHMC`, `NaiveSGHMC`, `SGNUTS`, `HandOver`, or an optimiser of `ergonet.baselines`.
         num_chains: independent chains, at least 1. A core runs one each; a single chain uses all cores for its
             matrix products.
         num_warmup: draws (epochs, unless the kernel has `steps_per_draw`) that are neither stored nor averaged.

@@ -193,37 +193,44 @@ def _quantiles(model: BayesianNetwork, outputs: Array, own: Any, levels: Array, 
 def accumulate(
     model: BayesianNetwork, sums: Sums, outputs: Array, own: Any, *, weights: Array, targets: Array | None
 ) -> Sums:
-    """Join the moments of a block of weighted draws to those of all before (Chan, Golub and LeVeque 1983).
-
-    A draw of weight 0 counts for nothing.
-    """
+    """Join the moments of a block of weighted draws to those of all before; a draw of weight 0 counts for nothing."""
     likelihood = model.likelihood
     count = jnp.sum(weights)
-    total = jnp.maximum(sums.count + count, jnp.finfo(outputs.dtype).tiny)
 
     def average(values: Array) -> Array:
         return jnp.tensordot(weights, values, axes=1) / jnp.maximum(count, jnp.finfo(outputs.dtype).tiny)
 
     means = jax.vmap(likelihood.mean)(own, outputs)
     mean = average(means)
-    shift = mean - sums.mean
-    within = jnp.tensordot(weights, (means - mean) ** 2, axes=1)
-    variance = average(jax.vmap(likelihood.variance)(own, outputs))
-    entropy, log_density = sums.entropy, sums.log_density
+    entropy, log_density = jnp.zeros_like(sums.entropy), jnp.full_like(sums.log_density, -jnp.inf)
     if likelihood.is_classification:
-        entropies = -jnp.sum(jax.scipy.special.xlogy(means, means), axis=1)
-        entropy = entropy + (average(entropies) - entropy) * count / total
+        entropy = average(-jnp.sum(jax.scipy.special.xlogy(means, means), axis=1))
     if targets is not None:
         rows = jax.vmap(likelihood.log_prob, in_axes=(0, 0, None))(own, outputs, targets)
-        rows = rows + jnp.log(weights)[:, None]
-        log_density = jnp.logaddexp(log_density, jax.nn.logsumexp(rows, axis=0))
-    return Sums(
-        count=sums.count + count,
-        mean=sums.mean + shift * count / total,
-        squares=sums.squares + within + shift**2 * sums.count * count / total,
-        variance=sums.variance + (variance - sums.variance) * count / total,
+        log_density = jax.nn.logsumexp(rows + jnp.log(weights)[:, None], axis=0)
+    block = Sums(
+        count=count,
+        mean=mean,
+        squares=jnp.tensordot(weights, (means - mean) ** 2, axes=1),
+        variance=average(jax.vmap(likelihood.variance)(own, outputs)),
         entropy=entropy,
         log_density=log_density,
+    )
+    return joined(sums, block)
+
+
+def joined(one: Sums, other: Sums) -> Sums:
+    """The moments of both together (Chan, Golub and LeVeque 1983)."""
+    total = one.count + other.count
+    share = other.count / jnp.maximum(total, jnp.finfo(total.dtype).tiny)
+    shift = other.mean - one.mean
+    return Sums(
+        count=total,
+        mean=one.mean + share * shift,
+        squares=one.squares + other.squares + shift**2 * one.count * share,
+        variance=one.variance + share * (other.variance - one.variance),
+        entropy=one.entropy + share * (other.entropy - one.entropy),
+        log_density=jnp.logaddexp(one.log_density, other.log_density),
     )
 
 

@@ -9,7 +9,7 @@ from ergonet._types import AnyArray, Array, Float, Scalar
 from ergonet.inference.epochs import AbstractWatch
 from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.prediction.blocks import Rows
-from ergonet.prediction.predictive import Prediction, Sums, accumulate, blank_sums, join, part_of
+from ergonet.prediction.predictive import Prediction, Sums, accumulate, blank_sums, join, joined, part_of
 
 
 class RunningPrediction(AbstractWatch):
@@ -79,7 +79,7 @@ class RunningPrediction(AbstractWatch):
             return None
         total = summaries[0]
         for other in summaries[1:]:
-            total = _joined(total, jax.device_put(other, total.mean.device))
+            total = joined(total, jax.device_put(other, total.mean.device))
         count = int(self.targets.shape[-1])
         return join(self.model, [part_of(total)], levels=(), count=count, has_targets=True)
 
@@ -88,17 +88,3 @@ def _classes(values: AnyArray) -> Array:
     """Class numbers `[rows]` of probabilities or one-hot targets `[classes, rows]`, or of one row of either."""
     array = jnp.asarray(values)
     return jnp.argmax(array, axis=0) if array.shape[0] > 1 else (array[0] > 0.5).astype(jnp.int32)
-
-
-def _joined(one: Sums, other: Sums) -> Sums:
-    total = one.count + other.count
-    share = other.count / total
-    shift = other.mean - one.mean
-    return Sums(
-        count=total,
-        mean=one.mean + share * shift,
-        squares=one.squares + other.squares + shift**2 * one.count * share,
-        variance=one.variance + share * (other.variance - one.variance),
-        entropy=one.entropy + share * (other.entropy - one.entropy),
-        log_density=jnp.logaddexp(one.log_density, other.log_density),
-    )

@@ -5,6 +5,7 @@ step size is an argument, so a schedule or a search never recompiles.
 """
 
 import abc
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -36,7 +37,7 @@ class StepInfo(eqx.Module):
         potential: minibatch estimate where the gradient was taken.
         temperature: kinetic temperature |momentum|^2 / (dim x its variance); 1 in a well-behaved run, NaN without
             momentum or at temperature 0.
-        acceptance: of a test on all rows; NaN where there was none.
+        acceptance: of a test on all rows, or mean over a tree; NaN where there was neither.
         gradients: minibatch gradients that the step cost.
         clipped: share of the coordinates whose friction is below the estimate of the gradient's noise.
     """
@@ -52,29 +53,28 @@ class AbstractMinibatchKernel(eqx.Module):
     """A Markov transition that sees some rows at a time.
 
     Attributes:
+        learning_rate: the first step size; None: to be searched for.
         batch_size: rows of a minibatch.
         steps_per_draw: minibatch steps from one draw to the next; None: as many as an epoch has.
         schedule: of the step size.
     """
 
+    learning_rate: eqx.AbstractVar[float | None]
     batch_size: eqx.AbstractVar[int]
     steps_per_draw: eqx.AbstractVar[int | None]
     schedule: eqx.AbstractVar[AbstractSchedule]
 
     @property
-    @abc.abstractmethod
-    def step_size(self) -> float | None:
-        """The first step size; None: to be searched for."""
-
-    @property
-    @abc.abstractmethod
-    def step_size_name(self) -> str:
-        """The setting that a person changes."""
-
-    @property
-    @abc.abstractmethod
     def memory(self) -> float:
         """Steps after which a momentum is forgotten; 1 where every step draws its own."""
+        return 1.0
+
+    def without_rate(self) -> "AbstractMinibatchKernel":
+        """The same kernel with no learning rate of its own, for compiling: programs take it as an argument."""
+        bare = object.__new__(type(self))
+        for one in dataclasses.fields(self):
+            object.__setattr__(bare, one.name, None if one.name == "learning_rate" else getattr(self, one.name))
+        return bare
 
     @abc.abstractmethod
     def init(self, key: PRNGKey, target: Target, position: Position, step_size: Scalar) -> Any:
@@ -176,14 +176,13 @@ def without_test(potential: Scalar, temperature: Scalar | None = None, clipped: 
     )
 
 
-def check_stream(owner: str, batch_size: int, steps_per_draw: int | None, step_size: tuple[str, float | None]) -> None:
+def check_stream(owner: str, batch_size: int, steps_per_draw: int | None, learning_rate: float | None) -> None:
     """The settings that every minibatch kernel has."""
     check.require_integer(owner, "batch_size", batch_size, 1)
     if steps_per_draw is not None:
         check.require_integer(owner, "steps_per_draw", steps_per_draw, 1)
-    name, value = step_size
-    if value is not None:
-        check.require_positive(owner, name, value)
+    if learning_rate is not None:
+        check.require_positive(owner, "learning_rate", learning_rate)
 
 
 CONSTANT = Constant()

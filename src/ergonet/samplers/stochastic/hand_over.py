@@ -62,12 +62,8 @@ class HandOver(AbstractMinibatchKernel):
         self.batch_size, self.steps_per_draw = first.batch_size, first.steps_per_draw
 
     @property
-    def step_size(self) -> float | None:
-        return self.first.step_size
-
-    @property
-    def step_size_name(self) -> str:
-        return self.first.step_size_name
+    def learning_rate(self) -> float | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.first.learning_rate
 
     @property
     def memory(self) -> float:
@@ -82,7 +78,7 @@ class HandOver(AbstractMinibatchKernel):
 
     def _second(self, step_size: Scalar) -> Scalar:
         """The second kernel's step size, from the first's."""
-        first, second = self.first.step_size, self.second.step_size
+        first, second = self.first.learning_rate, self.second.learning_rate
         return step_size if first is None or second is None else step_size * (second / first)
 
     def step(

@@ -6,8 +6,7 @@ here to be compared with. With it, every trajectory is accepted with min(1, exp(
 *all* rows, which costs a pass over the data. The steps are symmetric and a minibatch sequence is as likely as its
 reverse, so that the test makes the sampler exact, at an acceptance that falls with the noise. That holds where an
 epoch is whole trajectories: one that goes on into the next epoch may meet a row again that its reverse could not.
-References: Chen, Fox
-and Guestrin 2014, section 3.1; 002, section 2.2 (its Algorithm 1 accepts on the wrong side).
+References: Chen, Fox and Guestrin 2014, section 3.1; 002, section 2.2 (its Algorithm 1 accepts on the wrong side).
 """
 
 from typing import Any
@@ -76,7 +75,7 @@ class NaiveSGHMC(AbstractMinibatchKernel):
         Raises:
             SettingError: a setting is out of its range.
         """
-        check_stream("NaiveSGHMC", batch_size, steps_per_draw, ("learning_rate", learning_rate))
+        check_stream("NaiveSGHMC", batch_size, steps_per_draw, learning_rate)
         check.require_integer("NaiveSGHMC", "num_steps", num_steps, 1)
         self.learning_rate = learning_rate
         self.num_steps = int(num_steps)
@@ -84,14 +83,6 @@ class NaiveSGHMC(AbstractMinibatchKernel):
         self.schedule = CONSTANT
         self.batch_size = int(batch_size)
         self.steps_per_draw = None if steps_per_draw is None else int(steps_per_draw)
-
-    @property
-    def step_size(self) -> float | None:
-        return self.learning_rate
-
-    @property
-    def step_size_name(self) -> str:
-        return "learning_rate"
 
     @property
     def memory(self) -> float:

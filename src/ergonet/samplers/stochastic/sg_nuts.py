@@ -3,8 +3,8 @@
 A doubling tree whose leaves are steps q <- q + s r, r <- (1 - e C) r - s g(q) + N(0, 2 e C), s = e forwards and -e
 backwards: friction and noise are the same in both directions, as the document has it, so a backward step does not
 undo a forward one and no exactness is claimed. One minibatch serves a whole tree, so that its energies compare. Where
-trees end and how a state is drawn are those of `NUTS`. Use it for few steps from a poor start; then go on with `SGHMC`
-(`then`), which is cheaper. References: 002, section 5; Hoffman and Gelman 2014.
+trees end and how a state is drawn are those of `NUTS`. Use it for few steps from a poor start; then go on with `SGHMC`,
+which is cheaper (`HandOver`). References: 002, section 5; Hoffman and Gelman 2014.
 """
 
 from typing import Any
@@ -105,7 +105,7 @@ class SGNUTS(AbstractMinibatchKernel):
         Raises:
             SettingError: a setting is out of its range.
         """
-        check_stream("SGNUTS", batch_size, steps_per_draw, ("learning_rate", learning_rate))
+        check_stream("SGNUTS", batch_size, steps_per_draw, learning_rate)
         check.require_between("SGNUTS", "momentum_decay", momentum_decay, 0, 1)
         check.require_integer("SGNUTS", "max_doublings", max_doublings, 1)
         if max_doublings > LARGEST_DOUBLINGS:
@@ -118,18 +118,6 @@ class SGNUTS(AbstractMinibatchKernel):
         self.schedule = CONSTANT
         self.batch_size = int(batch_size)
         self.steps_per_draw = None if steps_per_draw is None else int(steps_per_draw)
-
-    @property
-    def step_size(self) -> float | None:
-        return self.learning_rate
-
-    @property
-    def step_size_name(self) -> str:
-        return "learning_rate"
-
-    @property
-    def memory(self) -> float:
-        return 1.0
 
     def init(self, key: PRNGKey, target: Target, position: Position, step_size: Scalar) -> SGNUTSState:
         return SGNUTSState(position)

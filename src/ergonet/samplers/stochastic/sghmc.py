@@ -83,7 +83,7 @@ class SGHMC(AbstractMinibatchKernel):
         Raises:
             SettingError: a setting is out of its range.
         """
-        check_stream("SGHMC", batch_size, steps_per_draw, ("learning_rate", learning_rate))
+        check_stream("SGHMC", batch_size, steps_per_draw, learning_rate)
         check.require_between("SGHMC", "momentum_decay", momentum_decay, 0, 1)
         check.require_positive("SGHMC", "momentum_decay", momentum_decay)
         check.require_integer("SGHMC", "resample_every", resample_every, 0)
@@ -132,14 +132,6 @@ class SGHMC(AbstractMinibatchKernel):
             batch_size=batch_size,
             steps_per_draw=steps_per_draw,
         )
-
-    @property
-    def step_size(self) -> float | None:
-        return self.learning_rate
-
-    @property
-    def step_size_name(self) -> str:
-        return "learning_rate"
 
     @property
     def memory(self) -> float:

@@ -63,25 +63,13 @@ class SGLD(AbstractMinibatchKernel):
         Raises:
             SettingError: a setting is out of its range.
         """
-        check_stream("SGLD", batch_size, steps_per_draw, ("learning_rate", learning_rate))
+        check_stream("SGLD", batch_size, steps_per_draw, learning_rate)
         check.require_at_least("SGLD", "temperature", temperature, 0.0)
         self.learning_rate = learning_rate
         self.schedule = resolve_schedule(schedule)
         self.temperature = float(temperature)
         self.batch_size = int(batch_size)
         self.steps_per_draw = None if steps_per_draw is None else int(steps_per_draw)
-
-    @property
-    def step_size(self) -> float | None:
-        return self.learning_rate
-
-    @property
-    def step_size_name(self) -> str:
-        return "learning_rate"
-
-    @property
-    def memory(self) -> float:
-        return 1.0
 
     def init(self, key: PRNGKey, target: Target, position: Position, step_size: Scalar) -> SGLDState:
         return SGLDState(position)
