@@ -114,7 +114,7 @@ def _theirs(table: Table, quantity: Quantity) -> list[tuple[str, dict[str, str]]
     figures = {label: table.source(label, quantity.name) for label in table.labels}
     if all(one is None for one in figures.values()):
         return []
-    return [("thesis", {label: "" if one is None else f"{one:g}" for label, one in figures.items()})]
+    return [("document", {label: "" if one is None else f"{one:g}" for label, one in figures.items()})]
 
 
 def _ratios(table: Table, name: str) -> list[tuple[str, dict[str, str]]]:
@@ -127,7 +127,7 @@ def _ratios(table: Table, name: str) -> list[tuple[str, dict[str, str]]]:
             ours[label] = "1" if label == table.reference else shown
             theirs[label] = "" if known is None else f"{known:.2f}"
     columns = [(ratio_name(name, table.reference), ours)]
-    return [*columns, ("thesis", theirs)] if any(theirs.values()) else columns
+    return [*columns, ("document", theirs)] if any(theirs.values()) else columns
 
 
 def _how_to_read(experiment: Experiment, about: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from experiments.record import Quantity, Table
 OURS, OTHER, THESIS = "#1f5f99", "#c2571a", "#444444"
 DPI = 110
 ERRORS_SEEN = (
-    "Test error by row; wide bars: sd between draws, thin bars: standard error over seeds, crosses: the thesis"
+    "Test error by row; wide bars: sd between draws, thin bars: standard error over seeds, crosses: the document"
 )
 
 
@@ -31,7 +31,7 @@ def save(figure: Any, path: Path) -> None:
 
 
 def errors_by_row(table: Table, path: Path, quantities: Sequence[Quantity], *, spread: Quantity) -> None:
-    """Mean and standard error of the quantities by row, the sd between draws of the first, and the thesis's figures."""
+    """Mean and standard error of the quantities by row, the sd between draws of the first, and the document's figures."""
     figure, (axes,) = new_figure(7.2, 1.1 + 0.42 * len(table.labels))
     places = np.arange(len(table.labels))[::-1]
     for quantity, colour, shift in zip(quantities, (OURS, OTHER), (0.12, -0.12), strict=False):
@@ -46,7 +46,7 @@ def errors_by_row(table: Table, path: Path, quantities: Sequence[Quantity], *, s
     ]
     known = [(value, place) for value, place in theirs if value is not None]
     if known:
-        axes.plot(*np.transpose(known), "x", color=THESIS, ms=7, mew=1.8, label="thesis", zorder=3)
+        axes.plot(*np.transpose(known), "x", color=THESIS, ms=7, mew=1.8, label="document", zorder=3)
     axes.set_yticks(places, table.labels)
     axes.set_ylim(-0.6, len(places) - 0.4)
     axes.set_xlabel("test error, %")

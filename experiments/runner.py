@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ergonet.inference.devices import num_cores
 from experiments import page, registry
 from experiments.record import Experiment, ratio_name
 from experiments.sizes import SIZES, Size
@@ -124,7 +125,7 @@ def remarks_file(experiment: Experiment) -> Path:
 
 def show(record: Mapping[str, Any]) -> str:
     """The rows as plain text, and the verdict."""
-    lines = [["row", "quantity", "ours", "error", "thesis"]]
+    lines = [["row", "quantity", "ours", "error", "document"]]
     for row in record["rows"]:
         numbers = ("" if row[key] is None else f"{row[key]:.4g}" for key in ("ours", "error", "source"))
         lines.append([row["label"], row["quantity"], *numbers])
@@ -134,8 +135,9 @@ def show(record: Mapping[str, Any]) -> str:
 
 
 def machine() -> str:
-    """Cores and system."""
-    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
+    """Cores, those that this process may use if they are fewer, and system."""
+    cores, ours = os.cpu_count(), num_cores()
+    return f"{cores if cores == ours else f'{ours} of {cores}'} cores, {platform.system()} {platform.machine()}"
 
 
 def _check_replaced(file: Path, size: Size) -> None:

@@ -260,4 +260,4 @@ def test_a_page_shows_no_thesis_column_where_the_thesis_has_no_figure(tmp_path):
     table = experiment.table(SIZES["full"], {"row 0": {ERROR.name: [1.0, 2.0]}})
     about = {"mode": "full", "seconds": 60.0, "num_seeds": 2, "started": "then", "machine": "m", "versions": {}}
     text = page.render(experiment, table, about | {"claims": ["c."], "size": "s"}, {}, tmp_path / "none.md")
-    assert "| thesis |" not in text
+    assert "| document |" not in text
