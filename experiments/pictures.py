@@ -31,7 +31,7 @@ def save(figure: Any, path: Path) -> None:
 
 
 def errors_by_row(table: Table, path: Path, quantities: Sequence[Quantity], *, spread: Quantity) -> None:
-    """Mean and standard error of the quantities by row, the sd between draws of the first, and the document's figures."""
+    """Mean and standard error of the quantities by row, the sd between draws of the first, the document's figures."""
     figure, (axes,) = new_figure(7.2, 1.1 + 0.42 * len(table.labels))
     places = np.arange(len(table.labels))[::-1]
     for quantity, colour, shift in zip(quantities, (OURS, OTHER), (0.12, -0.12), strict=False):
