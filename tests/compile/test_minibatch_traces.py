@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ergonet import SGHMC, SGLD, SGNUTS, NaiveSGHMC, Target, schedules
-from ergonet.inference import minibatch_run
+from ergonet.inference import minibatch_chain
 from tests.compile.test_trace_counts import Ledger
 from tests.minibatches import run
 
@@ -47,7 +47,7 @@ def target(calls, seed):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_one_compilation_for_a_whole_run_and_none_for_the_next(monkeypatch, kernel):
-    monkeypatch.setattr(minibatch_run, "CHUNK_SECONDS", 1e-3)
+    monkeypatch.setattr(minibatch_chain, "CHUNK_SECONDS", 1e-3)
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, *_, **named: compiled.append(named.get("fun_name")) if "backend_compile" in event else None

@@ -52,6 +52,14 @@ def test_another_name_drops_the_settings_of_the_one_below():
     assert merge(below, {"prior": {"name": "normal", "scale": 2.0}})["prior"]["mean"] == 1.0
 
 
+def test_a_nameless_table_of_the_file_says_more_of_what_an_option_names():
+    for kind, settings, name in (("kernel", {"target_acceptance": 0.9}, "hmc"), ("prior", {"scale": 2.0}, "laplace")):
+        found = getattr(resolve("digits", {kind: settings}, {kind: {"name": name}}), kind)
+        assert found == {"name": name, **settings}
+    named = {"kernel": {"name": "nuts", "target_acceptance": 0.9}}
+    assert resolve("digits", named, {"kernel": {"name": "hmc"}}).kernel == {"name": "hmc"}
+
+
 def test_patterns_replace_one_prior_for_all():
     patterns = {"layers.0.*": {"name": "normal"}, "*": {"name": "laplace"}}
     assert resolve("a.csv", {"prior": patterns}, {}).prior == patterns

@@ -20,7 +20,7 @@ from ergonet import (
 )
 from ergonet._errors import CapabilityError, SettingError, StartError, TimeLimitError
 from ergonet.adaptation.warmup import stan_windows
-from ergonet.inference import minibatch_run, minibatches
+from ergonet.inference import minibatch_chain, minibatches
 from ergonet.samplers.stochastic.base import AbstractMinibatchKernel, Pace, without_test
 from ergonet.samplers.stochastic.schedule import Constant
 from tests.minibatches import exact_gaussian, linear_regression, network, run
@@ -65,8 +65,8 @@ def numbered_rows(rows):
 
 
 def set_chunks(monkeypatch, first, seconds=0.5):
-    monkeypatch.setattr(minibatch_run, "FIRST_CHUNK", first)
-    monkeypatch.setattr(minibatch_run, "CHUNK_SECONDS", seconds)
+    monkeypatch.setattr(minibatch_chain, "FIRST_CHUNK", first)
+    monkeypatch.setattr(minibatch_chain, "CHUNK_SECONDS", seconds)
 
 
 def same(one, other, chains=slice(None)):
@@ -172,6 +172,7 @@ def test_a_learning_curve_and_its_statistics():
     assert found.samples.gradients == {"warmup": 80, "sampling": 120}
     assert np.all((found.curve["acceptance_rate"] >= 0) & (found.curve["acceptance_rate"] <= 1))
     assert found.samples.is_of_minibatches
+    assert set(found.samples.seconds) == {"setup", "compile", "sampling", "total"}
     without = run(target, KERNELS["sghmc"](), num_draws=6).samples
     assert "acceptance_rate" not in without.stats
     assert {"mean_kinetic_temperature", "clipped_fraction"} <= without.diagnostics().keys()
@@ -196,9 +197,11 @@ def test_what_is_refused():
         run(network(), SGLD(learning_rate=0.1, batch_size=41))
     with pytest.raises(CapabilityError, match="offers no `rows`"):
         run(gaussian_target(), SGLD(learning_rate=0.1))
-    for name, value in (("num_chains", 0), ("num_draws", 0), ("num_warmup", -1), ("seed", -1)):
-        with pytest.raises(SettingError, match=f"`{name}` must be an integer of at least"):
+    for name, value in (("num_chains", 0), ("num_draws", True), ("num_warmup", -1), ("seed", 2**63), ("time_limit", 0.0)):
+        with pytest.raises(SettingError, match=f"`{name}` must be "):
             run(network(), SGLD(learning_rate=0.1, batch_size=4), **{name: value})
+    with pytest.raises(SettingError, match="`thin` must be an integer of at least 1"):
+        ergonet.sample(network(), SGLD(learning_rate=0.1, batch_size=4), thin=0, seed=0)
     with pytest.raises(SettingError, match="`init` must have shape"):
         run(network(), SGLD(learning_rate=0.1, batch_size=4), init=np.zeros(3))
 

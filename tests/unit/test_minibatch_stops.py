@@ -8,7 +8,7 @@ import pytest
 
 import ergonet
 from ergonet import RunningPrediction, keeping
-from ergonet.inference import minibatch_run
+from ergonet.inference import minibatch_chain
 from ergonet.inference.feeds import DeviceFeed, HostFeed
 from ergonet.inference.store import MemoryStore
 from tests.minibatches import classification, network, run
@@ -18,8 +18,8 @@ from tests.unit.test_minibatch_runs import KERNELS
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(minibatch_run, "FIRST_CHUNK", 10)
-    monkeypatch.setattr(minibatch_run, "CHUNK_SECONDS", 1e-3)
+    monkeypatch.setattr(minibatch_chain, "FIRST_CHUNK", 10)
+    monkeypatch.setattr(minibatch_chain, "CHUNK_SECONDS", 1e-3)
 
 
 def sghmc():

@@ -242,7 +242,9 @@ def resolve(source: str | None, file: Table, options: Table) -> Settings:
             "There is nothing to learn from: give DATA, a file or a built-in name (`ergonet datasets` lists them)."
         )
     table = merge(GENERAL, BUILT_IN.get(str(source), {}))
-    return Settings.from_table(merge(merge(table, file), merge(options, {"data": {"source": source}})))
+    # File and options first: a table of the file that has no name says more of what an option names.
+    given = merge(file, merge(options, {"data": {"source": source}}))
+    return Settings.from_table(merge(table, given))
 
 
 def merge(below: Table, above: Table) -> dict[str, Any]:

@@ -1,13 +1,9 @@
-"""The chains of a minibatch run, and the loop that moves them on worker threads."""
+"""The loop that moves the chains of a minibatch run on worker threads, and keeps their draws."""
 
-import os
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,211 +12,31 @@ from ergonet._errors import DivergedError, StartError, TimeLimitError
 from ergonet._types import Array
 from ergonet.inference import epochs, stability
 from ergonet.inference.devices import place
-from ergonet.inference.epochs import AbstractWatch, MinibatchDraws, MinibatchRecord, Section
+from ergonet.inference.epochs import MinibatchRecord
 from ergonet.inference.feeds import AbstractFeed, DeviceFeed, HostFeed
-from ergonet.inference.jobs import CHUNK_SECONDS, chunk_capacity
-from ergonet.inference.keeping import AbstractKeep
+from ergonet.inference.jobs import chunk_capacity
 from ergonet.inference.memory import plan_memory
-from ergonet.inference.programs import CPU_OPTIONS
+from ergonet.inference.minibatch_chain import STATISTICS, Chain, Fields, Request, programs
 from ergonet.inference.progress import AbstractProgress, Tick
 from ergonet.inference.starts import MOST_TRIES, given_positions
-from ergonet.inference.store import POSITIONS, AbstractStore, MemoryStore, ZarrStore
+from ergonet.inference.store import POSITIONS, AbstractStore, ZarrStore
 from ergonet.inference.workers import worker_pool
-from ergonet.models.target import Target
-from ergonet.samplers.stochastic.base import AbstractMinibatchKernel, minibatch_gradient
 
 START_SHARE = 0.1  # of the target's own draw: far out in a prior a chain is hot for long, and units of a network die
-FIRST_CHUNK = 20  # steps, before their speed is known
-RUNAWAY_TEMPERATURE = 20.0  # no friction that is meant to work is outweighed as much
-COOLING = 10.0  # times the memory of the momentum: a start far out is hot for as long
-STATISTICS = (
-    "lp",
-    "kinetic_temperature",
-    "acceptance_rate",
-    "step_size",
-    "weight",
-    "gradients",
-    "clipped",
-    "nonfinite",
-)
-Fields = dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is asked for."""
-
-    target: Target
-    kernel: AbstractMinibatchKernel
-    watch: AbstractWatch
-    keep: AbstractKeep
-    num_warmup: int
-    num_draws: int
-
-    @property
-    def name(self) -> str:
-        """The kernel, as messages call it."""
-        return type(self.kernel).__name__
-
-    @property
-    def compiled(self) -> AbstractMinibatchKernel:
-        """The kernel as programs see it: another learning rate compiles nothing."""
-        return self.kernel.without_rate()
-
-    @property
-    def steps_per_draw(self) -> int:
-        """Minibatch steps of a draw."""
-        return self.kernel.steps_per_draw or self.target.num_rows // self.kernel.batch_size
-
-
-@dataclass(frozen=True)
-class _Programs:
-    """Compiled programs."""
-
-    start: Any
-    gradient: Any
-    first: Any
-    search: Any
-    advance: Any
-
-
-@cache
-def _programs(platform: str, *, is_alone: bool) -> _Programs:
-    """On a CPU, a chain that is alone may use every core for its matrix products."""
-    often: dict[str, Any] = (
-        {"compiler_options": CPU_OPTIONS | {"xla_cpu_multi_thread_eigen": is_alone}} if platform == "cpu" else {}
-    )
-    return _Programs(
-        start=eqx.filter_jit(epochs.start_position),
-        gradient=eqx.filter_jit(minibatch_gradient, **often),
-        first=eqx.filter_jit(epochs.first_record, **often),
-        search=eqx.filter_jit(stability.search_step_size, **often),
-        advance=eqx.filter_jit(epochs.advance, **often),
-    )
-
-
-class Chain:
-    """One chain, moved by one worker thread at a time."""
-
-    def __init__(self, request: Request, number: int, record: MinibatchRecord, feed: AbstractFeed):
-        self.number, self.record = number, record
-        self.steps = 0
-        self.fault = ""
-        self._request, self._feed = request, feed
-        self._block: tuple[int, Any] | None = None
-        self._seconds_per_step = 0.0
-
-    @property
-    def draws(self) -> int:
-        """Draws so far, those of the warm-up included."""
-        return self.steps // self._request.steps_per_draw
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether there is nothing more to do."""
-        return bool(self.fault) or self.draws >= self._request.num_warmup + self._request.num_draws
-
-    def step(self, programs: _Programs, capacity: int) -> Fields:
-        """The next chunk; its draws, by field `[draw, ...]`."""
-        began = time.perf_counter()
-        rows, order, section = self._stream(capacity)
-        count = int(section.num_steps)
-        r = self._request
-        stream = rows, order, section
-        record, draws = programs.advance(r.compiled, r.target, self.record, stream, r.watch, capacity=capacity)
-        fields = _fields(draws)
-        is_young = self.steps < COOLING * r.kernel.memory
-        self.fault = _fault(r, fields, self.record, record, is_young=is_young)
-        # What a watch sums up is that of good chunks, as the draws that are stored.
-        self.record = replace(record, summary=self.record.summary) if self.fault else record
-        self.steps += count
-        self._seconds_per_step = (time.perf_counter() - began) / count
-        return fields
-
-    def _stream(self, capacity: int) -> tuple[Any, Array, Section]:
-        """What a chunk takes: the rest of a block, of the phase or of half a second, whatever is least."""
-        r = self._request
-        number, offset = divmod(self.steps, self._feed.block_size)
-        if self._block is None or self._block[0] != number:
-            self._block = number, self._feed.block(number)
-        rows, order = self._block[1]
-        is_warmup = self.draws < r.num_warmup
-        end = (r.num_warmup + (0 if is_warmup else r.num_draws)) * r.steps_per_draw
-        speed = self._seconds_per_step
-        count = min(
-            order.shape[0] - offset,
-            end - self.steps,
-            capacity * r.steps_per_draw,
-            max(1, int(CHUNK_SECONDS / speed)) if speed else FIRST_CHUNK,
-        )
-        numbers = (np.asarray(number, np.int32) for number in (offset, count, r.steps_per_draw))
-        return rows, order, Section(*jax.device_put((*numbers, np.asarray(not is_warmup))))
-
-
-def _fields(draws: MinibatchDraws) -> Fields:
-    count = int(draws.count)
-    named = dict(
-        zip(
-            STATISTICS,
-            (
-                draws.lp,
-                draws.temperature,
-                draws.acceptance,
-                draws.step_size,
-                draws.weight,
-                draws.gradients,
-                draws.clipped,
-                draws.nonfinite,
-            ),
-            strict=True,
-        )
-    )
-    every = named | draws.scores | {POSITIONS: draws.positions}
-    return {name: np.asarray(values)[:count] for name, values in every.items()}
-
-
-def _fault(
-    request: Request, fields: Fields, before: MinibatchRecord, record: MinibatchRecord, *, is_young: bool
-) -> str:
-    """What is wrong with a chain after a chunk, in words; empty where nothing is.
-
-    A bounded activation keeps a chain that has run away finite, so the temperature is looked at too.
-    """
-    setting = f"`{request.name}(learning_rate={float(record.step_size):.3g})`"
-    finite = np.isfinite(record.running.potential) and not fields["nonfinite"].any()
-    if not finite or not np.all(np.isfinite(record.state.position)):
-        return f"its potential or position is not finite: {setting} is too large"
-    temperature = _mean_temperature(request, fields, before, record)
-    # Beside the little noise of a tempered kernel, that of the gradient is large: hot, but it does not run away.
-    tempered = min(1.0, getattr(request.kernel, "temperature", 1.0))
-    has_momentum = request.kernel.memory > 1  # a tree draws its own, and is hot where the minibatches disagree
-    if has_momentum and tempered * temperature > RUNAWAY_TEMPERATURE and not is_young:
-        return (
-            f"its kinetic temperature is {temperature:.0f}, which should be near 1: lower {setting}, raise the "
-            f"friction (`momentum_decay`) or the batch size"
-        )
-    return ""
-
-
-def _mean_temperature(request: Request, fields: Fields, before: MinibatchRecord, record: MinibatchRecord) -> float:
-    """The kinetic temperature over the steps of a chunk, of draws and of parts of them; NaN without momentum."""
-    of_draws = np.sum(fields["kinetic_temperature"], dtype=float) * request.steps_per_draw
-    begun, ended = (float(one.running.temperature) for one in (before, record))
-    return (of_draws + ended - begun) / (int(record.number) - int(before.number))
 
 
 class Run:
     """The state of one call of `sample_minibatches`."""
 
-    def __init__(self, request: Request, num_chains: int, devices: Any, store: Any, reporter: AbstractProgress):
+    def __init__(
+        self, request: Request, num_chains: int, devices: Any, store: AbstractStore, reporter: AbstractProgress
+    ):
         placement = place(devices, num_chains)
         self._request, self.reporter = request, reporter
         self._workers = placement.num_workers
         self._devices = [placement.devices[number % len(placement.devices)] for number in range(num_chains)]
-        self._programs = _programs(self._devices[0].platform, is_alone=self._workers == 1)
-        self.store: AbstractStore = (
-            ZarrStore(store) if isinstance(store, str | os.PathLike) else MemoryStore() if store is None else store
-        )
+        self._programs = programs(self._devices[0].platform, is_alone=self._workers == 1)
+        self.store = store
         self.chains: list[Chain] = []
         self._held: list[dict[int, Fields]] = [{} for _ in range(num_chains)]
         self.curves: list[dict[int, Fields]] = [{} for _ in range(num_chains)]  # by the steps at a chunk's end
@@ -255,7 +71,9 @@ class Run:
         fields: Any = {name: ((), np.dtype(kinds.get(name, dtype))) for name in STATISTICS}
         fields[POSITIONS] = ((r.target.dim,), np.dtype(dtype))
         self.store.allocate(num_chains, kept, fields)
-        self.seconds["setup"] = time.perf_counter() - began
+        allocated = time.perf_counter()
+        self.chains[0].compile(self._programs, self.capacity)
+        self.seconds = {"setup": allocated - began, "compile": time.perf_counter() - allocated}
 
     def _start(self, words: Array, feed: AbstractFeed, given: np.ndarray | None) -> MinibatchRecord:
         r, p = self._request, self._programs

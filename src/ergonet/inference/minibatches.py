@@ -15,9 +15,11 @@ import numpy as np
 
 from ergonet._errors import CapabilityError, SamplingWarning, SettingError
 from ergonet.diagnostics.advice import advise
+from ergonet.inference.asked import check_asked, open_store
 from ergonet.inference.epochs import AbstractWatch, Unwatched
 from ergonet.inference.keeping import AbstractKeep, Every
-from ergonet.inference.minibatch_run import STATISTICS, Request, Run
+from ergonet.inference.minibatch_chain import STATISTICS, Request
+from ergonet.inference.minibatch_run import Run
 from ergonet.inference.progress import AbstractProgress, choose_progress
 from ergonet.inference.samples import Samples, minibatch_diagnostics, told
 from ergonet.inference.store import POSITIONS, AbstractStore, ZarrStore
@@ -87,7 +89,10 @@ def sample_minibatches(
         SettingError: a setting is out of its range.
         StartError: no finite starting point.
     """
-    _check(target, kernel, num_chains=num_chains, num_warmup=num_warmup, num_draws=num_draws, seed=seed)
+    check_asked(
+        target, num_chains=num_chains, num_warmup=num_warmup, num_draws=num_draws, seed=seed, time_limit=time_limit
+    )
+    _check(target, kernel)
     request = Request(
         target=target,
         kernel=kernel,
@@ -99,7 +104,7 @@ def sample_minibatches(
     if not request.keep.room(request.num_draws):
         raise SettingError(f"`keep={request.keep}` stores none of {num_draws} draws. Raise `num_draws`.")
     reporter = choose_progress(progress)
-    run = Run(request, int(num_chains), devices, store, reporter)
+    run = Run(request, int(num_chains), devices, open_store(store), reporter)
     reporter.begin(num_chains, 1)
     try:
         run.prepare(seed, init)
@@ -114,20 +119,14 @@ def sample_minibatches(
     return MinibatchResult(samples=_samples(request, run, curve, seed), curve=curve, summary=summary)
 
 
-def _check(target: Target, kernel: Any, **counts: Any) -> None:
+def _check(target: Target, kernel: Any) -> None:
     if not isinstance(kernel, AbstractMinibatchKernel):
         raise CapabilityError(
             f"`{type(kernel).__name__}` needs the gradient over all rows: it is not exact, and not meant, for "
             f"minibatches. Use `ergonet.sample`, or a kernel such as `ergonet.SGHMC()`."
         )
-    if not isinstance(target, Target):
-        raise CapabilityError(f"`target` must be an `ergonet.Target`, got {type(target).__name__}.")
     if not target.offers("minibatch_potential"):
         target.rows()  # says what is missing
-    for name, least in (("num_chains", 1), ("num_warmup", 0), ("num_draws", 1), ("seed", 0)):
-        value = counts[name]
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise SettingError(f"`{name}` must be an integer of at least {least}, got {value!r}.")
     if kernel.batch_size > target.num_rows:
         raise SettingError(
             f"`{type(kernel).__name__}(batch_size={kernel.batch_size})` is more than the {target.num_rows} rows that "

@@ -9,14 +9,14 @@ import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
 from ergonet._errors import CapabilityError, SamplingWarning, SettingError, TimeLimitError
-from ergonet.adaptation.warmup import Warmup, check_num_warmup, stan_windows
+from ergonet.adaptation.warmup import Warmup, stan_windows
+from ergonet.inference.asked import check_asked, open_store
 from ergonet.inference.devices import Placement, place
 from ergonet.inference.jobs import Block, Job, Settings, chunk_capacity
 from ergonet.inference.keeping import Every
@@ -82,6 +82,16 @@ def sample(
         TimeLimitError: no draw was made within the limit.
         KeyboardInterrupt: Ctrl-C came before the first draw.
     """
+    began = time.perf_counter()
+    check_asked(
+        target,
+        num_chains=num_chains,
+        num_warmup=num_warmup,
+        num_draws=num_draws,
+        thin=thin,
+        seed=seed,
+        time_limit=time_limit,
+    )
     if isinstance(kernel, AbstractMinibatchKernel):
         if warmup is not None:
             raise SettingError(f"`warmup` is for kernels of all rows; `{type(kernel).__name__}` has no stages.")
@@ -100,23 +110,14 @@ def sample(
             time_limit=time_limit,
         )
         return found.samples
-    began = time.perf_counter()
     kernel = NUTS() if kernel is None else kernel
-    _check(
-        target,
-        kernel,
-        num_chains=num_chains,
-        num_draws=num_draws,
-        thin=thin,
-        seed=seed,
-        time_limit=time_limit,
-    )
-    check_num_warmup(num_warmup)
+    if not isinstance(kernel, AbstractKernel):
+        raise CapabilityError(f"`kernel` must be a kernel such as `ergonet.NUTS()`, got {kernel!r}.")
     recipe = stan_windows(kernel.warmup(), num_warmup) if warmup is None else warmup
     placement = place(devices, num_chains)
     reporter = choose_progress(progress)
     itemsize = jax.eval_shape(lambda: target.initial_position(jax.random.key(0))).dtype.itemsize
-    chosen_store = _store(store)
+    chosen_store = open_store(store)
     folder = chosen_store.path if isinstance(chosen_store, ZarrStore) else None
     bytes_per_draw = target.dim * itemsize + 4 * WORDS_PER_DRAW
     plan = plan_memory(num_chains, num_draws, bytes_per_draw=bytes_per_draw, folder=folder)
@@ -350,31 +351,3 @@ class _Run:
             "stopped_by": self._stopped or None,
             "versions": versions(),
         }
-
-
-def _store(store: Any) -> AbstractStore:
-    if store is None:
-        return MemoryStore()
-    if isinstance(store, AbstractStore):
-        return store
-    if isinstance(store, str | Path) or hasattr(store, "__fspath__"):
-        return ZarrStore(store)
-    raise SettingError(f"`store` must be None, a path or a store, got {store!r}.")
-
-
-def _check(target: Any, kernel: Any, *, seed: Any, time_limit: Any, **counts: Any) -> None:
-    if not isinstance(target, Target):
-        raise CapabilityError(
-            f"`target` must be an `ergonet.Target`, got {type(target).__name__}. Make one with "
-            f"`Target.from_logdensity(logdensity_fn, example)` or `BayesianNetwork(...).condition(x, y)`."
-        )
-    if not isinstance(kernel, AbstractKernel):
-        raise CapabilityError(f"`kernel` must be a kernel such as `ergonet.NUTS()`, got {kernel!r}.")
-    for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise SettingError(f"`{name}` must be an integer of at least 1, got {value!r}.")
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
-        raise SettingError(f"`seed` must be an integer of 0 to 2^63 - 1, got {seed!r}.")
-    number = isinstance(time_limit, int | float) and not isinstance(time_limit, bool)
-    if time_limit is not None and not (number and time_limit > 0):
-        raise SettingError(f"`time_limit` must be above 0 seconds, got {time_limit!r}.")

@@ -4,11 +4,11 @@ A name stands for a class, and a table of settings for its arguments; whatever i
 nearest names.
 """
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ergonet._errors import SettingError, suggest
+from ergonet import _named
+from ergonet._errors import SettingError
 from ergonet.models.likelihood import (
     AbstractLikelihood,
     Bernoulli,
@@ -76,12 +76,12 @@ def prior(name: str, settings: Mapping[str, Any] | None = None) -> AbstractPrior
     Raises:
         SettingError: the name or a setting is not known, or a value is out of its range.
     """
-    return _make("prior", name, settings, _PRIORS)
+    return _named.make("prior", name, settings, _PRIORS)
 
 
 def prior_defaults(name: str) -> dict[str, Any]:
     """Arguments of a prior with their defaults."""
-    return _defaults("prior", name, _PRIORS)
+    return _named.defaults("prior", name, _PRIORS)
 
 
 def likelihood_names(task: str | None = None) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def likelihood(name: str, settings: Mapping[str, Any] | None = None) -> Abstract
     Raises:
         SettingError: the name or a setting is not known, or a value is out of its range.
     """
-    return _make("likelihood", name, settings, _LIKELIHOODS)
+    return _named.make("likelihood", name, settings, _LIKELIHOODS)
 
 
 def default_likelihood(task: str, num_classes: int = 0) -> str:
@@ -110,25 +110,3 @@ def default_likelihood(task: str, num_classes: int = 0) -> str:
     if task == "regression":
         return "gaussian"
     return "bernoulli" if num_classes == 2 else "categorical"
-
-
-def _find(kind: str, name: str, table: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
-    if name not in table:
-        raise SettingError(f"`{kind}={name!r}` is not known. {suggest(str(name), table)}")
-    return table[name]
-
-
-def _defaults(kind: str, name: str, table: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    # `HeteroscedasticGaussian` and the like take no arguments; their signature may still be that of `object`.
-    parameters = inspect.signature(_find(kind, name, table)).parameters.values()
-    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return {one.name: one.default for one in parameters if one.kind in named}
-
-
-def _make(kind: str, name: str, settings: Mapping[str, Any] | None, table: Mapping[str, Callable[..., Any]]) -> Any:
-    factory, known, given = _find(kind, name, table), _defaults(kind, name, table), dict(settings or {})
-    for key in given:
-        if key not in known:
-            hint = suggest(str(key), known) if known else "It takes none."
-            raise SettingError(f"`{kind}` {name!r} has no setting {key!r}. {hint}")
-    return factory(**given)

@@ -1,7 +1,5 @@
 """Checks of kernel settings, worded once."""
 
-import inspect
-from collections.abc import Callable, Mapping
 from numbers import Integral
 from typing import Any
 
@@ -39,22 +37,3 @@ def require_metric(owner: str, name: str) -> None:
     """`name` must be a known metric."""
     if name not in metric_names():
         raise SettingError(f"`{owner}(metric={name!r})` is not known. {suggest(str(name), metric_names())}")
-
-
-def part(kind: str, name: str, settings: Mapping[str, Any] | None, table: Mapping[str, Callable[..., Any]]) -> Any:
-    """The part of a kernel that a name and a table of settings stand for.
-
-    Raises:
-        SettingError: the name or a setting is not known or is missing.
-    """
-    if name not in table:
-        raise SettingError(f"`{kind}={name!r}` is not known. {suggest(str(name), table)}")
-    known, given = inspect.signature(table[name]).parameters, dict(settings or {})
-    for key in given:
-        if key not in known:
-            hint = suggest(str(key), known) if known else "It takes none."
-            raise SettingError(f"`{kind}` {name!r} has no setting {key!r}. {hint}")
-    for key, one in known.items():
-        if key not in given and one.default is inspect.Parameter.empty:
-            raise SettingError(f"`{kind}` {name!r} needs a setting {key!r}.")
-    return table[name](**given)

@@ -1,10 +1,10 @@
 """Kernels by name, for settings that come as text: files, the command line, estimators."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ergonet._errors import SettingError, suggest
+from ergonet import _named
+from ergonet._errors import SettingError
 from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.dynamical import DynamicalA, DynamicalB
 from ergonet.samplers.gibbs_hmc import GibbsHMC
@@ -60,10 +60,7 @@ def kernel_defaults(name: str) -> dict[str, Any]:
     Raises:
         SettingError: the name is not known.
     """
-    if name not in _KERNELS:
-        raise SettingError(f"`kernel={name!r}` is not known. {suggest(str(name), _KERNELS)}")
-    parameters = inspect.signature(_KERNELS[name]).parameters.values()
-    return {one.name: one.default for one in parameters}
+    return _named.defaults("kernel", name, _KERNELS)
 
 
 def kernel(name: str, settings: Mapping[str, Any] | None = None) -> AnyKernel:
@@ -78,14 +75,14 @@ def kernel(name: str, settings: Mapping[str, Any] | None = None) -> AnyKernel:
     """
     known, given = kernel_defaults(name), dict(settings or {})
     for key, value in given.items():
-        if key not in known:
-            raise SettingError(f"`kernel` {name!r} has no setting {key!r}. {suggest(str(key), known)}")
-        if isinstance(known[key], str) and isinstance(value, Mapping) and "name" in value:  # a part with its settings
-            make = _PARTS.get(key, kernel)
-            given[key] = make(str(value["name"]), {one: of for one, of in value.items() if one != "name"})
-        elif isinstance(known[key], str) and not isinstance(value, str):  # code may give an object, text a name
+        if not isinstance(known.get(key), str):
+            continue
+        if isinstance(value, Mapping) and "name" in value:  # a part with its settings
+            others = {one: of for one, of in value.items() if one != "name"}
+            given[key] = _PARTS.get(key, kernel)(str(value["name"]), others)
+        elif not isinstance(value, str):  # code may give an object, text a name
             raise SettingError(f"`kernel` {name!r}: `{key}` must be a name in quotes, got {value!r}.")
-    return _KERNELS[name](**given)
+    return _named.make("kernel", name, given, _KERNELS)
 
 
 _PARTS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {"noise": noise_model, "schedule": schedule}

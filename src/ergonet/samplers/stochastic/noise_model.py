@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ergonet import _named
 from ergonet._errors import SettingError
 from ergonet._types import Array, Count, Float, Position, Scalar
 from ergonet.models.target import Target
@@ -127,7 +128,7 @@ _NOISE_MODELS: dict[str, Callable[..., AbstractNoiseModel]] = {
 
 def noise_model(name: str, settings: Mapping[str, Any] | None = None) -> AbstractNoiseModel:
     """The noise model of that name; raises `SettingError` where the name or a setting is not known."""
-    return check.part("noise", name, settings, _NOISE_MODELS)
+    return _named.make("noise", name, settings, _NOISE_MODELS)
 
 
 def resolve_noise(choice: str | AbstractNoiseModel) -> AbstractNoiseModel:

@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from ergonet import _named
 from ergonet._types import Count, Flag, Scalar
 from ergonet.samplers import _settings as check
 
@@ -100,7 +101,7 @@ _SCHEDULES: dict[str, Callable[..., AbstractSchedule]] = {
 
 def schedule(name: str, settings: Mapping[str, Any] | None = None) -> AbstractSchedule:
     """The schedule of that name; raises `SettingError` where the name or a setting is not known."""
-    return check.part("schedule", name, settings, _SCHEDULES)
+    return _named.make("schedule", name, settings, _SCHEDULES)
 
 
 def resolve_schedule(choice: str | AbstractSchedule) -> AbstractSchedule:
