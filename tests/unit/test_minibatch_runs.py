@@ -197,7 +197,13 @@ def test_what_is_refused():
         run(network(), SGLD(learning_rate=0.1, batch_size=41))
     with pytest.raises(CapabilityError, match="offers no `rows`"):
         run(gaussian_target(), SGLD(learning_rate=0.1))
-    for name, value in (("num_chains", 0), ("num_draws", True), ("num_warmup", -1), ("seed", 2**63), ("time_limit", 0.0)):
+    for name, value in (
+        ("num_chains", 0),
+        ("num_draws", True),
+        ("num_warmup", -1),
+        ("seed", 2**63),
+        ("time_limit", 0.0),
+    ):
         with pytest.raises(SettingError, match=f"`{name}` must be "):
             run(network(), SGLD(learning_rate=0.1, batch_size=4), **{name: value})
     with pytest.raises(SettingError, match="`thin` must be an integer of at least 1"):

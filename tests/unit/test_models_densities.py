@@ -14,7 +14,7 @@ from ergonet import MLP, likelihoods, priors
 from ergonet._errors import DataError, SettingError
 from ergonet.models.activation import activation, activation_names
 from ergonet.models.likelihood import LOG_PRECISION
-from ergonet.models.network import Leaf, as_network
+from ergonet.models.network import SMALL_PRODUCT, Leaf, as_network
 
 LEAF = Leaf(shape=(3, 4), fan_in=4)
 PRIORS = {
@@ -262,9 +262,10 @@ def random_weights(network, seed=0):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("name", activation_names())
 @pytest.mark.parametrize("sizes", [(3, 2), (3, 5, 2), (3, 4, 6, 1)])
-def test_a_network_is_the_plain_one_with_rows_first(sizes, name, bias):
+@pytest.mark.parametrize("num_rows", [8, SMALL_PRODUCT])
+def test_a_network_is_the_plain_one_with_rows_first(num_rows, sizes, name, bias):
     network = MLP(sizes, activation=name, bias=bias)
-    weights, x = random_weights(network), np.random.default_rng(6).normal(size=(8, 3)).astype(np.float32)
+    weights, x = random_weights(network), np.random.default_rng(6).normal(size=(num_rows, 3)).astype(np.float32)
     values = x
     for layer in range(len(sizes) - 1):
         values = PLAIN[name](values) if layer else values
@@ -272,6 +273,14 @@ def test_a_network_is_the_plain_one_with_rows_first(sizes, name, bias):
         values = values + np.asarray(weights[f"layers.{layer}.bias"]) if bias else values
     outputs = network.apply(weights, network.prepare(jnp.asarray(x)))
     np.testing.assert_allclose(np.asarray(outputs).T, values, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("num_rows", "calls_products"), [(8, False), (SMALL_PRODUCT, True)])
+def test_tiny_networks_call_no_matrix_product(num_rows, calls_products):
+    network = MLP((2, 8, 1))
+    inputs = jnp.ones((2, num_rows))
+    gradient = jax.grad(lambda weights: jnp.sum(network.apply(weights, inputs)))
+    assert ("dot_general" in str(jax.make_jaxpr(gradient)(random_weights(network)))) == calls_products
 
 
 def test_an_equinox_module_is_a_network():

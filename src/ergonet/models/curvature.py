@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from ergonet._types import Array, Float
 from ergonet.models.activation import activation as activation_function
 from ergonet.models.likelihood import LOG_PRECISION, Bernoulli, Categorical, Gaussian
-from ergonet.models.network import MLP
+from ergonet.models.network import MLP, product
 from ergonet.models.precision import GammaPrecision
 from ergonet.models.prior.assignment import Block
 from ergonet.models.prior.normal_gamma import NormalGamma
@@ -76,7 +76,7 @@ def weight_curvature(
             found[f"layers.{layer}.bias"] = above * num_rows
         if layer:
             spread = jnp.broadcast_to(jnp.exp(-weight), (network.sizes[layer + 1], network.sizes[layer]))
-            above = above @ spread
+            above = product(above[None], spread)[0]
     parts = []
     for path, leaf in model.network.leaves().items():
         log_precision = log_precisions[path]
@@ -143,7 +143,7 @@ def _non_centered(posterior: "NetworkPosterior", weights: Array) -> Array:
     values, hidden = posterior.inputs, []
     for layer in range(len(network.sizes) - 1):
         hidden.append(act(values) if layer else values)
-        values = actual[f"layers.{layer}.weight"] @ hidden[-1]
+        values = product(actual[f"layers.{layer}.weight"], hidden[-1])
         if network.bias:
             values = values + actual[f"layers.{layer}.bias"][:, None]
     squared: dict[str, Array] = {}
@@ -157,7 +157,7 @@ def _non_centered(posterior: "NetworkPosterior", weights: Array) -> Array:
             each = above * actual[f"layers.{layer}.bias"] ** 2 * posterior.targets.shape[1] / 4
             is_leaf = _group(model, f"layers.{layer}.bias") == "leaf"
             squared[f"layers.{layer}.bias"] = jnp.sum(each)[None] if is_leaf else each
-        above = above @ weight**2
+        above = product(above[None], weight**2)[0]
     parts, start = [], 0
     for block in model.prior.blocks():
         prior: Any = block.prior
@@ -180,10 +180,10 @@ def _floored(own: float, data: Array) -> Array:
 def _squared_slopes(group: str, above: Array, weight: Array, hidden: Array) -> Array:
     """Sum over cases of sum_j c_j (dg_j / dlambda)^2 for the groups of a layer's weights: dg_j = -mu_j / 2."""
     if group == "leaf":
-        return jnp.sum(above[:, None] * (weight @ hidden) ** 2)[None] / 4
+        return jnp.sum(above[:, None] * product(weight, hidden) ** 2)[None] / 4
     if group == "incoming":
-        return jnp.sum(above[:, None] * (weight @ hidden) ** 2, axis=1) / 4
-    return (above @ weight**2) * jnp.sum(hidden**2, axis=1) / 4
+        return jnp.sum(above[:, None] * product(weight, hidden) ** 2, axis=1) / 4
+    return product(above[None], weight**2)[0] * jnp.sum(hidden**2, axis=1) / 4
 
 
 def _named(posterior: "NetworkPosterior", hyperparameters: Array) -> dict[str, Array]:

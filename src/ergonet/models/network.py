@@ -20,6 +20,7 @@ from ergonet._types import AnyArray, Array, Float
 from ergonet.models.activation import activation as activation_function
 
 Weights = Mapping[str, Array]
+SMALL_PRODUCT = 2048  # multiplications; on a CPU a call of a matrix product costs more than so many
 
 
 class Leaf(eqx.Module):
@@ -119,10 +120,17 @@ class MLP(AbstractNetwork):
         act = activation_function(self.activation)
         values = inputs
         for layer in range(len(self.sizes) - 1):
-            values = weights[f"layers.{layer}.weight"] @ (act(values) if layer else values)
+            values = product(weights[f"layers.{layer}.weight"], act(values) if layer else values)
             if self.bias:
                 values = values + weights[f"layers.{layer}.bias"][:, None]
         return values
+
+
+def product(left: Float[Array, "m k"], right: Float[Array, "k n"]) -> Float[Array, "m n"]:
+    """The matrix product; a small one as a sum, which the compiler fuses with what is around it."""
+    if left.shape[0] * left.shape[1] * right.shape[1] > SMALL_PRODUCT:
+        return left @ right
+    return jnp.sum(left[:, :, None] * right, axis=1)
 
 
 class FunctionNetwork(AbstractNetwork):
