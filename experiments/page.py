@@ -132,7 +132,7 @@ def _ratios(table: Table, name: str) -> list[tuple[str, dict[str, str]]]:
 
 def _how_to_read(experiment: Experiment, about: Mapping[str, Any]) -> str:
     text = (
-        f"Figures are means over {about['num_seeds']} seeds \N{PLUS-MINUS SIGN} their standard error. *Thesis*: the "
+        f"Figures are means over {about['num_seeds']} seeds \N{PLUS-MINUS SIGN} their standard error. *Document*: the "
         f"figure that the document prints, from one run. Every sentence of the verdict is made by rule "
         f"(`experiments/comparison.py`): rows differ where a t-test over seeds says so at the 5 % level divided by the "
         f"number of comparisons; *about the same* is a factor of at most 1.25 either way. Other programs ran beside, "

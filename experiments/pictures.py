@@ -54,3 +54,15 @@ def errors_by_row(table: Table, path: Path, quantities: Sequence[Quantity], *, s
     axes.grid(axis="x", alpha=0.3)
     figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9)
     save(figure, path)
+
+
+def percent_axis(axes: Any) -> None:
+    """A logarithmic y axis of percentages with readable ticks, after everything is plotted."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    fine = high / low < 4
+    known = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 25, 30, 40, 50, 60, 80, 100)
+    ticks = [one for one in (known if fine else (1, 2, 3, 5, 10, 20, 50, 100)) if low < one < high]
+    axes.set_yticks(ticks, [f"{one:g} %" for one in ticks])
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)

@@ -120,7 +120,5 @@ sampled is no posterior of anything; predictions take the statistics of 500 trai
 an output a function of the weights and its own row, and what is sampled the posterior. The row with a learning rate
 for these rows (5e-6) is not in the document: gradients here are sums over a fifth of its rows.
 """,
-    in_words=lambda size: (
-        f"{size.num_seeds} seeds of {EPOCHS.of(size).total} epochs, of which {EPOCHS.of(size).warmup} warm-up"
-    ),
+    in_words=EPOCHS.in_words,
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.chen2014.images import average_after, network_after
-from experiments.pictures import new_figure, save
+from experiments.pictures import new_figure, percent_axis, save
 from experiments.record import Table
 
 COLOURS = ("#1f5f99", "#c2571a", "#3f7d3a", "#8a4f9e", "#8c6d1f", "#444444")
@@ -25,13 +25,9 @@ def learning_curves(name: str) -> Callable[[Table, Path], Mapping[str, str]]:
             axes.plot(*points(table, label, average_after), color=colour, label=label)
             axes.plot(*points(table, label, network_after), color=colour, linestyle=":", alpha=0.8)
         axes.set_xscale("log")
-        axes.set_yscale("log")
-        ticks = [one for one in (1, 2, 3, 5, 10, 20, 50, 100) if axes.get_ylim()[0] < one < axes.get_ylim()[1]]
-        axes.set_yticks(ticks, [f"{one} %" for one in ticks])
-        axes.minorticks_off()
+        percent_axis(axes)
         axes.set_xlabel("epochs")
         axes.set_ylabel("test error")
-        axes.grid(alpha=0.3)
         figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9)
         save(figure, folder / f"{name}.png")
         return {f"{name}.png": SEEN}

@@ -54,6 +54,11 @@ class Epochs:
             return Epochs(2, 5, 50)
         return Epochs(max(1, self.warmup // 10), max(2, self.total // 10)) if size.mode == "quick" else self
 
+    def in_words(self, size: Size) -> str:
+        """As in `3 seeds of 800 epochs, of which 50 warm-up`."""
+        run = self.of(size)
+        return f"{size.num_seeds} seeds of {run.total} epochs, of which {run.warmup} warm-up"
+
     @property
     def points(self) -> list[int]:
         """Epochs of a learning curve."""

@@ -14,6 +14,7 @@ from experiments.sizes import Size
 
 HMC, LANGEVIN, DESCENT, MOMENTUM, FOUND = "SGHMC", "SGLD", "SGD", "SGD with momentum", "SGHMC, learning rate found"
 AVERAGED = (HMC, LANGEVIN, FOUND)
+MNIST_EPOCHS, FASHION_EPOCHS = Epochs(50, 800), Epochs(100, 800)
 NOTES = """
 The document prints curves only. The figures beside ours for MNIST are those of its authors' public code at 800 epochs:
 errors of the averages of SGHMC and SGLD, and of the last networks of the optimisers. The row *learning rate found* is
@@ -88,7 +89,7 @@ MNIST = Experiment(
     cases=partial(
         cases,
         "mnist",
-        Epochs(50, 800),
+        MNIST_EPOCHS,
         (2e-6, 4e-5, 1e-5, 1e-6),
         {HMC: 2.83, LANGEVIN: 4.12, DESCENT: 4.35, MOMENTUM: 2.86},
     ),
@@ -96,6 +97,7 @@ MNIST = Experiment(
     judge=partial(judge, 2.5),
     draw=learning_curves("sghmc-mnist"),
     notes=NOTES,
+    in_words=MNIST_EPOCHS.in_words,
 )
 FASHION = Experiment(
     name="sghmc-fashion",
@@ -103,9 +105,10 @@ FASHION = Experiment(
     setting=SETTING
     + "800 epochs, of which 100 are warm-up; SGHMC: learning rate 1e-6, momentum decay 0.01; SGLD: 1e-5; "
     "SGD: 1e-5; SGD with Nesterov's momentum: 1e-6, decay 0.01.",
-    cases=partial(cases, "fashion-mnist", Epochs(100, 800), (1e-6, 1e-5, 1e-5, 1e-6), {HMC: 14.0}),
+    cases=partial(cases, "fashion-mnist", FASHION_EPOCHS, (1e-6, 1e-5, 1e-5, 1e-6), {HMC: 14.0}),
     groups=GROUPS,
     judge=partial(judge, 13.0),
     draw=learning_curves("sghmc-fashion"),
     notes=FASHION_NOTES,
+    in_words=FASHION_EPOCHS.in_words,
 )

@@ -225,7 +225,5 @@ entropy of the networks, the epistemic part the rest, which is zero for a single
 random image of the group has a higher score than a random digit; 0.5 is a coin. The levels of the verdict (0.9 and
 10 %) were chosen before the run.
 """,
-    in_words=lambda size: (
-        f"{size.num_seeds} seeds of {EPOCHS.of(size).total} epochs, of which {EPOCHS.of(size).warmup} warm-up"
-    ),
+    in_words=EPOCHS.in_words,
 )

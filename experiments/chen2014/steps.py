@@ -115,7 +115,5 @@ m = 5 are as many draws as {epoch_of_draws(1, EPOCHS.total)} epochs of m = 1. Wi
 from rest move a weight by e^2 (m + 1) / (2 m) times its gradient: 1, 2/3 and 3/5 of e^2 for m = 1, 3 and 5, so at fixed
 e m more steps are slower for each draw too, though nearer to the true dynamics. A wider trajectory is what is faster.
 """,
-    in_words=lambda size: (
-        f"{size.num_seeds} seeds of {EPOCHS.of(size).total} epochs, of which {EPOCHS.of(size).warmup} warm-up"
-    ),
+    in_words=EPOCHS.in_words,
 )

@@ -11,7 +11,7 @@ from ergonet.baselines import MeanFieldVariational
 from experiments.chen2014.curves import points
 from experiments.chen2014.images import ERROR, NLL, SECONDS, SETTING, Epochs, Problem, average_after, learn, problem
 from experiments.comparison import differences, significant
-from experiments.pictures import OTHER, OURS, new_figure, save
+from experiments.pictures import OTHER, OURS, new_figure, percent_axis, save
 from experiments.record import Case, Claim, Experiment, Quantity, Table
 from experiments.sizes import Size
 
@@ -124,11 +124,8 @@ def draw(table: Table, folder: Path) -> Mapping[str, str]:
         for panel, scale in zip(axes, (1.0, per_epoch), strict=True):
             panel.plot(epochs * scale, errors, "o-", ms=3, color=colour, label=label)
     for panel, name in zip(axes, ("epochs", "seconds"), strict=True):
-        panel.set(xscale="log", yscale="log", xlabel=name)
-        ticks = [one for one in (1, 2, 3, 5, 10, 20, 50, 100) if panel.get_ylim()[0] < one < panel.get_ylim()[1]]
-        panel.set_yticks(ticks, [f"{one} %" for one in ticks])
-        panel.minorticks_off()
-        panel.grid(alpha=0.3)
+        panel.set(xscale="log", xlabel=name)
+        percent_axis(panel)
     axes[0].set_ylabel("test error of the average")
     axes[0].legend(frameon=False)
     save(figure, folder / "sghmc-vi.png")
@@ -151,7 +148,5 @@ The document prints curves only, and draws 80000 times from its fit; it names ne
 average of SGHMC begins after the warm-up, whose epochs and seconds count. Seconds of SGHMC include a pass over the test
 rows in each epoch; seconds of the fit do not.
 """,
-    in_words=lambda size: (
-        f"{size.num_seeds} seeds of {EPOCHS.of(size).total} epochs, of which {EPOCHS.of(size).warmup} warm-up of SGHMC"
-    ),
+    in_words=lambda size: f"{EPOCHS.in_words(size)} of SGHMC",
 )
