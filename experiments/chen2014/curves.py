@@ -10,6 +10,7 @@ from experiments.pictures import new_figure, percent_axis, save
 from experiments.record import Table
 
 COLOURS = ("#1f5f99", "#c2571a", "#3f7d3a", "#8a4f9e", "#8c6d1f", "#444444")
+WIDE = 42  # letters of a label, of which a legend has room for two side by side
 SEEN = (
     "Test error by epoch, means over seeds; full lines: the average of the networks so far, dotted lines: the "
     "network of that epoch"
@@ -28,7 +29,8 @@ def learning_curves(name: str) -> Callable[[Table, Path], Mapping[str, str]]:
         percent_axis(axes)
         axes.set_xlabel("epochs")
         axes.set_ylabel("test error")
-        figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9)
+        columns = 3 if max(map(len, table.labels)) < WIDE else 2
+        figure.legend(loc="outside upper center", ncols=columns, frameon=False, fontsize=9)
         save(figure, folder / f"{name}.png")
         return {f"{name}.png": SEEN}
 
