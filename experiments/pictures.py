@@ -61,7 +61,7 @@ def percent_axis(axes: Any) -> None:
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     fine = high / low < 4
-    known = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 80, 90, 100)
+    known = (1, 1.2, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 80, 90, 100)
     ticks = [one for one in (known if fine else (1, 2, 3, 5, 10, 20, 50, 100)) if low < one < high]
     axes.set_yticks(ticks, [f"{one:g} %" for one in ticks])
     axes.minorticks_off()
