@@ -125,7 +125,7 @@ def learn(
         NLL.name: float(curve["nll"][-1]),
         TEMPERATURE.name: float(np.mean(temperature)),
         RATE.name: float(result.samples.tuning["step_size"][0]),
-        SECONDS.name: float(result.samples.seconds["sampling"]),
+        SECONDS.name: sum(result.samples.seconds[phase] for phase in ("warmup", "sampling")),
     }
     for epoch in epochs.points:
         found[average_after(epoch)] = 100 * float(curve["error"][epoch - 1])

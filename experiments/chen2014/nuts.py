@@ -127,7 +127,7 @@ def _measure(plan: Plan, size: Size, seed: int) -> Mapping[str, float]:
     return {
         ACCURACY.name: _accuracy(result.samples, of),
         LAST_ACCURACY.name: _accuracy(_last(result.samples), of),
-        TIME.name: float(result.samples.seconds["sampling"]),
+        TIME.name: sum(result.samples.seconds[phase] for phase in ("warmup", "sampling")),
         GRADIENTS.name: float(result.curve["gradients"].sum()),
     }
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ergonet import SGHMC, SGLD, SGNUTS, NaiveSGHMC, Target, schedules
+from ergonet.baselines import SGD, Adam
 from ergonet.inference import minibatch_chain
 from tests.compile.test_trace_counts import Ledger
 from tests.minibatches import run
@@ -66,7 +67,7 @@ def test_one_compilation_for_a_whole_run_and_none_for_the_next(monkeypatch, kern
     assert not [name for name in compiled if name and "advance" in name], compiled
 
 
-@pytest.mark.parametrize("make", [SGLD, SGHMC, SGNUTS])
+@pytest.mark.parametrize("make", [SGLD, SGHMC, SGNUTS, Adam, SGD])
 def test_another_learning_rate_compiles_nothing(make):
     calls = Ledger()
     one = run(target(calls, 0), make(learning_rate=0.01, batch_size=4), num_draws=4)

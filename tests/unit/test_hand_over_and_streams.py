@@ -7,7 +7,8 @@ import pytest
 
 import ergonet
 from ergonet import MLP, NUTS, SGHMC, SGLD, SGNUTS, BayesianNetwork, HandOver, likelihoods, priors
-from ergonet._errors import CapabilityError, DataError, SettingError
+from ergonet._errors import CapabilityError, DataError, DivergedError, SettingError
+from ergonet.baselines import MeanFieldVariational
 from ergonet.samplers.stochastic.base import Pace
 
 
@@ -67,6 +68,14 @@ def test_kernels_of_a_hand_over_must_go_together():
         HandOver(SGLD(), SGHMC(batch_size=50), after=3)
     with pytest.raises(SettingError, match=r"`HandOver\(after=...\)` must be an integer of at least 1, got 0"):
         HandOver(SGLD(), SGHMC(), after=0)
+    with pytest.raises(SettingError, match=r"the second kernel has a learning rate, 0\.1, and the first none"):
+        HandOver(SGLD(), SGHMC(learning_rate=0.1), after=3)
+
+
+def test_a_hand_over_that_runs_away_names_the_rate_that_is_set(rows, model):
+    wild = HandOver(SGLD(learning_rate=1e3, batch_size=20), SGHMC(learning_rate=1e3, batch_size=20), after=900)
+    with pytest.raises(DivergedError, match=r"`HandOver\(SGLD\(learning_rate=1e\+03\), \.\.\.\)` is too large"):
+        run(model.condition(*rows), wild)
 
 
 def test_streamed_rows_give_the_same_posterior(rows, model, tmp_path):
@@ -93,6 +102,8 @@ def test_streamed_rows_are_refused_where_all_of_them_are_needed(rows, model):
     streamed = ergonet.stream(model, *rows)
     with pytest.raises(CapabilityError, match="Use a minibatch kernel such as"):
         ergonet.sample(streamed, NUTS(), num_chains=1, num_warmup=2, num_draws=2, seed=0, progress=False)
+    with pytest.raises(CapabilityError, match="must not be streamed"):
+        MeanFieldVariational().fit(streamed, num_epochs=1, batch_size=10, seed=0)
 
 
 @pytest.mark.parametrize(

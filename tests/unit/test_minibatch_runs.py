@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from ergonet import (
     Target,
     keeping,
     noise_models,
+    schedules,
 )
 from ergonet._errors import CapabilityError, SettingError, StartError, TimeLimitError
 from ergonet.adaptation.warmup import stan_windows
@@ -172,7 +174,7 @@ def test_a_learning_curve_and_its_statistics():
     assert found.samples.gradients == {"warmup": 80, "sampling": 120}
     assert np.all((found.curve["acceptance_rate"] >= 0) & (found.curve["acceptance_rate"] <= 1))
     assert found.samples.is_of_minibatches
-    assert set(found.samples.seconds) == {"setup", "compile", "sampling", "total"}
+    assert set(found.samples.seconds) == {"setup", "compile", "warmup", "sampling", "total"}
     without = run(target, KERNELS["sghmc"](), num_draws=6).samples
     assert "acceptance_rate" not in without.stats
     assert {"mean_kinetic_temperature", "clipped_fraction"} <= without.diagnostics().keys()
@@ -185,6 +187,19 @@ def test_lp_is_minus_the_mean_minibatch_potential():
     target = linear_regression()[0]
     found = run(target, SGLD(learning_rate=1e-12, batch_size=6), num_draws=3, init=np.ones(3))
     np.testing.assert_allclose(found.curve["lp"], -float(target.potential(jnp.ones(3))), rtol=1e-4)
+
+
+@pytest.mark.parametrize("schedule", ["constant", schedules.Polynomial(scale=5.0), schedules.Cyclical(period=5)])
+def test_data_of_single_precision_stay_so_where_jax_has_double(schedule):
+    with jax.enable_x64(True):
+        target = Target.from_terms(
+            lambda q: -0.5 * jnp.sum(q**2),
+            lambda q, rows: -0.5 * (rows - q[0]) ** 2,
+            np.arange(8, dtype=np.float32),
+            jnp.zeros(2, jnp.float32),
+        )
+        kernel = SGHMC(learning_rate=0.01, schedule=schedule, batch_size=4)
+        assert run(target, kernel, num_draws=10).samples.positions.dtype == np.float32
 
 
 # What is refused
@@ -208,6 +223,8 @@ def test_what_is_refused():
             run(network(), SGLD(learning_rate=0.1, batch_size=4), **{name: value})
     with pytest.raises(SettingError, match="`thin` must be an integer of at least 1"):
         ergonet.sample(network(), SGLD(learning_rate=0.1, batch_size=4), thin=0, seed=0)
+    with pytest.raises(SettingError, match="noise is estimated from how the rows of a minibatch differ"):
+        SGHMC(noise="estimated", batch_size=1)
     with pytest.raises(SettingError, match="`init` must have shape"):
         run(network(), SGLD(learning_rate=0.1, batch_size=4), init=np.zeros(3))
 

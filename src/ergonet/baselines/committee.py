@@ -6,6 +6,7 @@ Source: Lau 2018, section 4.2, which names no optimiser, validation share or pat
 """
 
 import time
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ergonet._errors import CapabilityError, SettingError
+from ergonet._errors import CapabilityError, DivergedError, SamplingWarning, SettingError
 from ergonet._types import Array, Count, PRNGKey, Scalar
 from ergonet.baselines.optimisers import Adam, Optimiser
 from ergonet.inference.devices import num_cores
@@ -25,6 +26,7 @@ from ergonet.inference.samples import Samples
 from ergonet.inference.versions import versions
 from ergonet.inference.workers import worker_pool
 from ergonet.models.network_posterior import NetworkPosterior
+from ergonet.models.streamed_posterior import StreamedPosterior
 
 ADAM = Adam()
 START_KEY, SPLIT_KEY, ORDER_KEY = range(3)
@@ -35,7 +37,7 @@ class CommitteeSamples(Samples):
     """A committee as one chain whose draws are its members.
 
     Attributes:
-        best_epoch: of each member, `[member]`, from 1.
+        best_epoch: of each member, `[member]`, from 1; 0: it never did better than at its start, which it keeps.
         validation_nll: at that epoch, nats per row, `[member]`.
     """
 
@@ -77,11 +79,14 @@ class EarlyStoppingCommittee:
             seed: 0 to 2^63 - 1.
 
         Raises:
-            CapabilityError: the target is not a network's.
+            CapabilityError: the target is not a network's, or its rows are streamed.
+            DivergedError: no member ever did better on its validation rows than at its start.
             SettingError: too few rows to learn from, or to validate.
         """
         if not isinstance(target, NetworkPosterior):
             raise CapabilityError(f"A committee is of networks: `target` must be theirs, got {type(target).__name__}.")
+        if isinstance(target, StreamedPosterior):
+            raise CapabilityError("A committee keeps all rows on the device: `target` must not be streamed.")
         num_validation = round(self.validation * target.num_rows)
         num_train = target.num_rows - num_validation
         if num_validation < 1 or num_train < self.optimiser.batch_size:
@@ -103,6 +108,7 @@ class EarlyStoppingCommittee:
                 )
             )
         elapsed = time.perf_counter() - began
+        self._warn(sum(int(one.best_epoch) == 0 for one in members))
         positions = np.stack([one.best for one in members])
         epochs = np.asarray([one.epoch for one in members])
         steps = num_train // self.optimiser.batch_size
@@ -135,6 +141,20 @@ class EarlyStoppingCommittee:
             target=target,
             best_epoch=np.asarray([one.best_epoch for one in members]),
             validation_nll=np.asarray([one.best_loss for one in members]),
+        )
+
+    def _warn(self, num_untrained: int) -> None:
+        """Say how many members are no better than their start, which is a draw of the prior."""
+        if not num_untrained:
+            return
+        rate = f"Lower the learning rate of `optimiser`, {self.optimiser.learning_rate:g}."
+        if num_untrained == self.size:
+            raise DivergedError(f"No member ever did better on validation rows than at its start. {rate}")
+        warnings.warn(
+            f"{num_untrained} of {self.size} members never did better on validation rows than at their start, and stay "
+            f"there. {rate}",
+            SamplingWarning,
+            stacklevel=3,
         )
 
 

@@ -5,6 +5,7 @@ An optimiser descends the minibatch potential, so a normal prior is weight decay
 are the path of one network, not a sample of anything, and what counts is the last one.
 """
 
+from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -24,6 +25,8 @@ from ergonet.samplers.stochastic.base import (
     without_test,
 )
 from ergonet.samplers.stochastic.schedule import AbstractSchedule
+
+ADAM_MOMENTS = optax.scale_by_adam()  # one object, so that equal optimisers compile once
 
 
 class OptimiserState(eqx.Module):
@@ -106,9 +109,14 @@ def SGD(  # noqa: N802 - reads as the class that it makes
         raise SettingError(f"`SGD(momentum_decay=...)` must be at most 1, got {momentum_decay!r}.")
     if nesterov and momentum_decay == 1:
         raise SettingError("`SGD(nesterov=True)` needs a momentum: give `momentum_decay` below 1.")
-    has_momentum = momentum_decay < 1
-    transformation = optax.trace(1 - momentum_decay, nesterov) if has_momentum else optax.identity()
+    transformation = _descent(momentum_decay, nesterov=nesterov)
     return Optimiser(transformation, learning_rate=learning_rate, batch_size=batch_size, steps_per_draw=steps_per_draw)
+
+
+@cache
+def _descent(momentum_decay: float, *, nesterov: bool) -> optax.GradientTransformation:
+    """The same object each time, so that equal optimisers compile once."""
+    return optax.trace(1 - momentum_decay, nesterov) if momentum_decay < 1 else optax.identity()
 
 
 def Adam(  # noqa: N802 - reads as the class that it makes
@@ -124,6 +132,4 @@ def Adam(  # noqa: N802 - reads as the class that it makes
     Raises:
         SettingError: a setting is out of its range.
     """
-    return Optimiser(
-        optax.scale_by_adam(), learning_rate=learning_rate, batch_size=batch_size, steps_per_draw=steps_per_draw
-    )
+    return Optimiser(ADAM_MOMENTS, learning_rate=learning_rate, batch_size=batch_size, steps_per_draw=steps_per_draw)

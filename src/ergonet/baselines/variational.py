@@ -19,6 +19,7 @@ from ergonet._errors import CapabilityError, SettingError
 from ergonet._types import Array, PRNGKey
 from ergonet.inference.samples import Samples
 from ergonet.inference.versions import versions
+from ergonet.models.streamed_posterior import StreamedPosterior
 from ergonet.models.target import Target
 
 ADAM = optax.scale_by_adam()
@@ -177,7 +178,7 @@ class VariationalSamples(Samples):
 
 
 def _key(seed: int) -> PRNGKey:
-    return jax.random.fold_in(jax.random.key(seed & 0xFFFF_FFFF), seed >> 32)
+    return jax.random.fold_in(jax.random.key(int(seed) & 0xFFFF_FFFF), int(seed) >> 32)
 
 
 def _stats(positions: np.ndarray) -> dict[str, np.ndarray]:
@@ -228,6 +229,8 @@ def _check(target: Any, batch_size: Any, counts: Mapping[str, tuple[Any, int]]) 
         return
     if not target.offers("minibatch_potential"):
         target.rows()  # says what is missing
+    if isinstance(target, StreamedPosterior):
+        raise CapabilityError("A variational fit keeps all rows on the device: `target` must not be streamed.")
     if not _is_integer(batch_size) or not 1 <= batch_size <= target.num_rows:
         raise SettingError(
             f"`batch_size` must be an integer of 1 to {target.num_rows}, the rows of the target, got {batch_size!r}; "

@@ -31,7 +31,7 @@ def check_asked(
             raise SettingError(f"`{name}` must be an integer of at least {least[name]}, got {value!r}.")
     if not _is_integer(seed) or not 0 <= seed < 2**63:
         raise SettingError(f"`seed` must be an integer of 0 to 2^63 - 1, got {seed!r}.")
-    is_number = isinstance(time_limit, int | float) and not isinstance(time_limit, bool)
+    is_number = isinstance(time_limit, int | float | np.number) and not isinstance(time_limit, bool)
     if time_limit is not None and not (is_number and time_limit > 0):
         raise SettingError(f"`time_limit` must be above 0 seconds, got {time_limit!r}.")
 

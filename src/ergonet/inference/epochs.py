@@ -217,7 +217,8 @@ def one_step(
 ) -> MinibatchRecord:
     """One step of a chain."""
     number = record.number.astype(jnp.int32)
-    pace = Pace(step_size=record.step_size * kernel.schedule.factor(number), number=number)
+    factor = kernel.schedule.factor(number).astype(record.step_size.dtype)
+    pace = Pace(step_size=record.step_size * factor, number=number)
     key = jax.random.fold_in(record.key, record.number)
     state, info = kernel.step(key, target, record.state, minibatch, pace)
     return MinibatchRecord(

@@ -54,7 +54,7 @@ class Request:
 
     @property
     def compiled(self) -> AbstractMinibatchKernel:
-        """The kernel as programs see it: another learning rate compiles nothing."""
+        """The kernel as programs see it: another learning rate compiles nothing (but those of a hand-over's parts)."""
         return self.kernel.without_rate()
 
     @property
@@ -188,18 +188,19 @@ def _fault(
 
     A bounded activation keeps a chain that has run away finite, so the temperature is looked at too.
     """
-    setting = f"`{request.name}(learning_rate={float(record.step_size):.3g})`"
+    setting = f"`{request.kernel.with_rate_named(f'{float(record.step_size):.3g}')}`"
     finite = np.isfinite(record.running.potential) and not fields["nonfinite"].any()
     if not finite or not np.all(np.isfinite(record.state.position)):
         return f"its potential or position is not finite: {setting} is too large"
     temperature = _mean_temperature(request, fields, before, record)
     # Beside the little noise of a tempered kernel, that of the gradient is large: hot, but it does not run away.
     tempered = min(1.0, getattr(request.kernel, "temperature", 1.0))
+    friction = "friction (`momentum_decay`) or the " if hasattr(request.kernel, "momentum_decay") else ""
     has_momentum = request.kernel.memory > 1  # a tree draws its own, and is hot where the minibatches disagree
     if has_momentum and tempered * temperature > RUNAWAY_TEMPERATURE and not is_young:
         return (
             f"its kinetic temperature is {temperature:.0f}, which should be near 1: lower {setting}, raise the "
-            f"friction (`momentum_decay`) or the batch size"
+            f"{friction}batch size"
         )
     return ""
 

@@ -41,11 +41,12 @@ class Run:
         self._held: list[dict[int, Fields]] = [{} for _ in range(num_chains)]
         self.curves: list[dict[int, Fields]] = [{} for _ in range(num_chains)]  # by the steps at a chunk's end
         self.seconds: dict[str, float] = {}
+        self._began = time.perf_counter()
         self.stopped = ""
 
     def prepare(self, seed: int, init: Any) -> None:
         """Start every chain, find step sizes, make room."""
-        began, r = time.perf_counter(), self._request
+        r = self._request
         num_chains = len(self._devices)
         rows = r.target.rows()
         on_host = all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(rows))
@@ -72,8 +73,9 @@ class Run:
         fields[POSITIONS] = ((r.target.dim,), np.dtype(dtype))
         self.store.allocate(num_chains, kept, fields)
         allocated = time.perf_counter()
-        self.chains[0].compile(self._programs, self.capacity)
-        self.seconds = {"setup": allocated - began, "compile": time.perf_counter() - allocated}
+        for chain in dict(zip(self._devices, self.chains, strict=True)).values():  # one of each device
+            chain.compile(self._programs, self.capacity)
+        self.seconds = {"setup": allocated - self._began, "compile": time.perf_counter() - allocated}
 
     def _start(self, words: Array, feed: AbstractFeed, given: np.ndarray | None) -> MinibatchRecord:
         r, p = self._request, self._programs
@@ -85,7 +87,7 @@ class Run:
         if r.kernel.learning_rate is not None:
             return record
         step_size = p.search(r.compiled, r.target, record, rows, order)
-        name = f"{r.name}(learning_rate=...)"
+        name = r.kernel.with_rate_named("...")
         if not np.isfinite(step_size):
             raise StartError(
                 f"Chain {chain}: no `{name}` was stable in {stability.MOST_TRIALS} trials. Check the data's scale, or "
@@ -128,14 +130,22 @@ class Run:
                             waiting.append(chain)
                         if chain.fault:
                             self._stop(f"a chain that ran away (chain {chain.number}: {chain.fault})", waiting)
-                    if time_limit is not None and time.perf_counter() - began > time_limit:
+                    if time_limit is not None and time.perf_counter() - self._began > time_limit:
                         self._stop("the time limit", waiting)
             except KeyboardInterrupt:
                 self._stop("Ctrl-C", waiting)
                 for future, chain in pending.items():
                     self._keep(chain, future.result())
-        self.seconds["sampling"] = time.perf_counter() - began
+        self._divide_seconds(time.perf_counter() - began)
         self._refuse_nothing()
+
+    def _divide_seconds(self, elapsed: float) -> None:
+        """Wall-clock of the loop, shared out by the steps of each phase."""
+        r = self._request
+        steps = [chain.steps for chain in self.chains]
+        in_warmup = sum(min(one, r.num_warmup * r.steps_per_draw) for one in steps)
+        share = in_warmup / max(1, sum(steps))
+        self.seconds |= {"warmup": share * elapsed, "sampling": (1 - share) * elapsed}
 
     def _submit(self, pool: ThreadPoolExecutor, waiting: list[Chain], pending: dict[Future[Fields], Chain]) -> None:
         waiting.sort(key=lambda chain: chain.steps)
@@ -179,7 +189,8 @@ class Run:
         # A chunk that is kept again, after a Ctrl-C while it was kept, must count once.
         self.curves[chain.number][chain.steps] = {name: fields[name] for name in fields if name != POSITIONS}
         total = (r.num_warmup + r.num_draws) * r.steps_per_draw
-        temperature = fields["kinetic_temperature"]
+        tested = fields["acceptance_rate"][np.isfinite(fields["acceptance_rate"])]
+        parts = self.curves[chain.number].values()
         self.reporter.tick(
             Tick(
                 job=chain.number,
@@ -187,8 +198,8 @@ class Run:
                 done=chain.steps,
                 total=total,
                 step_size=float(chain.record.step_size),
-                acceptance=float(temperature[-1]) if len(temperature) else float("nan"),
-                gradients=chain.steps,
+                acceptance=float(tested.mean()) if len(tested) else float("nan"),
+                gradients=int(sum(part["gradients"].sum() for part in parts)),
                 divergences=int(bool(chain.fault)),
             )
         )

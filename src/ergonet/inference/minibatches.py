@@ -107,7 +107,7 @@ def sample_minibatches(
     run = Run(request, int(num_chains), devices, open_store(store), reporter)
     reporter.begin(num_chains, 1)
     try:
-        run.prepare(seed, init)
+        run.prepare(int(seed), init)
         run.drive(time_limit)
         run.store_newest()
     finally:

@@ -1,6 +1,7 @@
 """What a person sees while chains run: a live table in terminals and notebooks, time-stamped lines elsewhere."""
 
 import abc
+import math
 import os
 import sys
 import time
@@ -21,7 +22,7 @@ class Tick:
         done: transitions so far, of both phases.
         total: transitions of the whole run.
         step_size: the present one, averaged over the job's chains.
-        acceptance: mean over the chunk.
+        acceptance: mean over the chunk; NaN where there is no test.
         gradients: potential gradients so far.
         divergences: while sampling, so far.
     """
@@ -157,7 +158,8 @@ class Live(AbstractProgress):
             sys.stderr.write(message + "\n")
 
     def tick(self, tick: Tick) -> None:
-        detail = f"{tick.phase:8s} step {tick.step_size:.3g}  accept {tick.acceptance:.2f}  div {tick.divergences}"
+        tested = "" if math.isnan(tick.acceptance) else f"  accept {tick.acceptance:.2f}"
+        detail = f"{tick.phase:8s} step {tick.step_size:.3g}{tested}  div {tick.divergences}"
         self._bars.update(self._tasks[tick.job], completed=tick.done, total=tick.total, detail=detail)
 
     def end(self) -> None:

@@ -66,7 +66,8 @@ def sample(
         seed: any integer of 0 to 2^63 - 1; a chain's draws depend on nothing else, be there
             few or many chains and workers.
         warmup: a recipe of stages; None: Stan's windows for what the kernel needs.
-        init: starting positions `[dim]` or `[chain, dim]`; None: drawn by the target.
+        init: starting positions `[dim]` or `[chain, dim]`; None: drawn by the target (a tenth of that for a kernel of
+            minibatches).
         store: None: memory; a path: a Zarr group on disk; or a store.
         devices: None: every core, or every accelerator; an integer: so many; or JAX devices.
         progress: whether to show it, or an `AbstractProgress`.
@@ -100,9 +101,9 @@ def sample(
             kernel,
             num_chains=num_chains,
             num_warmup=num_warmup,
-            num_draws=num_draws * thin,
+            num_draws=int(num_draws) * int(thin),
             seed=seed,
-            keep=Every(thin),
+            keep=Every(int(thin)),
             init=init,
             store=store,
             devices=devices,
@@ -133,7 +134,7 @@ def sample(
     reporter.begin(len(placement.groups), len(placement.groups[0]))
     try:
         reporter.say(str(plan))
-        run.prepare(seed, init, began)
+        run.prepare(int(seed), init, began)
         run.drive()
     finally:
         reporter.end()

@@ -39,7 +39,8 @@ class ConvNet(AbstractNetwork):
     and `layers.0.shift` `[out]` of its normalisation, or `layers.0.bias` `[out]` without one (a bias before a
     normalisation would do nothing that the shift does not); dense layers have `layers.2.weight` `[out, in]` and
     `layers.2.bias`. The scale multiplies; a prior of its own around 1, as in
-    ``{"*.scale": priors.Normal(0.3, mean=1.0), "*": priors.FanInNormal(1.0)}``, keeps channels alive at the start.
+    ``{"*.scale": priors.Normal(0.3, mean=1.0), "*": priors.FanInNormal(1.0)}``, keeps channels alive at the start
+    (in a minibatch run, which starts at a tenth of a draw, give `init`).
 
     **Which normalisation goes with a posterior.** ``"group"`` divides each row by its own statistics, so an output is a
     function of the weights and its row alone, as every formula of Ergonet takes for granted. ``"batch"`` divides by the

@@ -69,6 +69,10 @@ class AbstractMinibatchKernel(eqx.Module):
         """Steps after which a momentum is forgotten; 1 where every step draws its own."""
         return 1.0
 
+    def with_rate_named(self, value: str) -> str:
+        """The kernel with a learning rate, as messages call it."""
+        return f"{type(self).__name__}(learning_rate={value})"
+
     def without_rate(self) -> "AbstractMinibatchKernel":
         """The same kernel with no learning rate of its own, for compiling: programs take it as an argument."""
         bare = object.__new__(type(self))

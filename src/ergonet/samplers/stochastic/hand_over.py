@@ -44,19 +44,26 @@ class HandOver(AbstractMinibatchKernel):
         """Check and keep the kernels.
 
         Args:
-            first: for the first steps; the step size, where it is searched for, is searched with it.
-            second: from then on. Its batch size and steps per draw are those of the first; where both kernels have a
-                learning rate each has its own, else both have that of the first.
+            first: for the first steps.
+            second: from then on. Its batch size, steps per draw and schedule are those of the first. Where both kernels
+                have a learning rate each has its own; without one it has that of the first. Where the first has none
+                either, one rate is searched for, by trials that hand over as the chain would.
             after: steps of the first, at least 1.
 
         Raises:
-            SettingError: the kernels take minibatches or draws of different sizes, or have different schedules.
+            SettingError: the kernels take minibatches or draws of different sizes, have different schedules, or only
+                the second has a learning rate.
         """
         check.require_integer("HandOver", "after", after, 1)
         for name in ("batch_size", "steps_per_draw", "schedule"):
             one, other = getattr(first, name), getattr(second, name)
             if one != other:
                 raise SettingError(f"`HandOver`: both kernels must have the same `{name}`, got {one} and {other}.")
+        if first.learning_rate is None and second.learning_rate is not None:
+            raise SettingError(
+                f"`HandOver`: the second kernel has a learning rate, {second.learning_rate:g}, and the first none. "
+                f"Give both one, or neither: then one is searched for both."
+            )
         self.first, self.second, self.after = first, second, int(after)
         self.schedule = first.schedule
         self.batch_size, self.steps_per_draw = first.batch_size, first.steps_per_draw
@@ -66,8 +73,16 @@ class HandOver(AbstractMinibatchKernel):
         return self.first.learning_rate
 
     @property
+    def temperature(self) -> float:
+        """The lower one of its kernels'; 1 where they have none."""
+        return min(getattr(one, "temperature", 1.0) for one in (self.first, self.second))
+
+    @property
     def memory(self) -> float:
         return max(self.first.memory, self.second.memory)
+
+    def with_rate_named(self, value: str) -> str:
+        return f"HandOver({self.first.with_rate_named(value)}, ...)"
 
     def init(self, key: PRNGKey, target: Target, position: Position, step_size: Scalar) -> HandOverState:
         return HandOverState(

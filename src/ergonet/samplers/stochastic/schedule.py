@@ -83,7 +83,9 @@ class Cyclical(AbstractSchedule):
         self.period, self.exploration = int(period), float(exploration)
 
     def factor(self, number: Count) -> Scalar:
-        return 0.5 * (jnp.cos(math.pi * self._phase(number)) + 1.0)
+        left = (self.period - number % self.period) / self.period
+        # The half cosine in a form that does not round to 0 at the end of a long cycle.
+        return jnp.sin(0.5 * math.pi * left) ** 2
 
     def samples(self, number: Count) -> Flag:
         return self._phase(number) >= self.exploration

@@ -95,7 +95,7 @@ class SGNUTS(AbstractMinibatchKernel):
 
         Args:
             learning_rate: e^2, above 0; None: found by a short search on the loss.
-            momentum_decay: e C, in (0, 1).
+            momentum_decay: e C, in [0, 1).
             max_doublings: at most 2^max_doublings - 1 steps in a tree; 1 to 20.
             criterion: when a tree ends; as in `NUTS`.
             selection: how a state is drawn; as in `NUTS`.

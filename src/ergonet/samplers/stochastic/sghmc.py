@@ -1,13 +1,14 @@
 """Stochastic gradient Hamiltonian Monte Carlo.
 
-v <- (1 - a) v - l g(q) + N(0, 2 (a - b) l T), then q <- q + v, with g the gradient of the minibatch potential, l the
-learning rate, a the momentum decay, b = l V / 2 the part of the noise that the gradient brings itself (V its
-variance) and T the temperature, 1 for the posterior. In the other parametrisation, with step size e, friction C,
-mass M and noise B = e V / 2: l = e^2 / M, a = e C / M, b = e B / M, v = e r / M (`SGHMC.from_friction`). Where a
-schedule changes l, v is rescaled by the root of the change (its variance is l), so that the momentum r keeps its
-temperature. At temperature 0 it is gradient descent with momentum 1 - a. Use it for large data and networks, and watch
-the kinetic temperature |v|^2 / (dim l T), which is 1 where friction outweighs the gradient's noise. References: Chen,
-Fox and Guestrin 2014; 002, sections 2.3 and 4.2 (with b = e B / M where it says l B / M); 000, section 3.3.
+v <- (1 - a) v - l g(q) + N(0, 2 (a T - b) l), then q <- q + v, with g the gradient of the minibatch potential, l the
+learning rate, a the momentum decay, T the temperature, 1 for the posterior, and b = l V / 2 the part of the noise that
+the gradient brings itself (V its variance): friction takes 2 a l T from a velocity of variance l T. In the other
+parametrisation, with step size e, friction C, mass M and noise B = e V / 2: l = e^2 / M, a = e C / M, b = e B / M,
+v = e r / M (`SGHMC.from_friction`). Where a schedule changes l, v is rescaled by the root of the change (its variance
+is l T), so that the momentum r keeps its temperature. At temperature 0 it is gradient descent with momentum 1 - a. Use
+it for large data and networks, and watch the kinetic temperature |v|^2 / (dim l T), which is 1 where friction outweighs
+the gradient's noise. References: Chen, Fox and Guestrin 2014; 002, sections 2.3 and 4.2 (with b = e B / M where it says
+l B / M); 000, section 3.3.
 """
 
 from typing import Any
@@ -16,6 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ergonet._errors import SettingError
 from ergonet._types import Position, PRNGKey, Scalar
 from ergonet.models.target import Target
 from ergonet.samplers import _settings as check
@@ -28,7 +30,7 @@ from ergonet.samplers.stochastic.base import (
     without_test,
 )
 from ergonet.samplers.stochastic.noise import normals
-from ergonet.samplers.stochastic.noise_model import AbstractNoiseModel, resolve_noise
+from ergonet.samplers.stochastic.noise_model import AbstractNoiseModel, EstimatedNoise, resolve_noise
 from ergonet.samplers.stochastic.schedule import AbstractSchedule, Constant, resolve_schedule
 
 RESAMPLING_KEY = 0x510E527F  # folded into the step's key for a fresh momentum
@@ -91,6 +93,11 @@ class SGHMC(AbstractMinibatchKernel):
         self.learning_rate = learning_rate
         self.momentum_decay = float(momentum_decay)
         self.noise = resolve_noise(noise)
+        if isinstance(self.noise, EstimatedNoise) and batch_size == 1:
+            raise SettingError(
+                "`SGHMC(noise='estimated', batch_size=1)`: noise is estimated from how the rows of a minibatch differ. "
+                "Raise `batch_size`, or give the variance (`noise_models.GivenNoise`)."
+            )
         self.resample_every = int(resample_every)
         self.schedule = resolve_schedule(schedule)
         self.temperature = float(temperature)
@@ -155,9 +162,10 @@ class SGHMC(AbstractMinibatchKernel):
         velocity = (1 - self.momentum_decay) * velocity - pace.step_size * gradient
         clipped = jnp.zeros_like(potential)
         if self.temperature > 0:
-            lacking = self.momentum_decay - 0.5 * pace.step_size * self.noise.variance(noise)
+            wanted = self.momentum_decay * self.temperature
+            lacking = wanted - 0.5 * pace.step_size * self.noise.variance(noise)
             clipped = jnp.mean(lacking < 0, dtype=potential.dtype)
-            spread = jnp.sqrt(2 * self.temperature * pace.step_size * jnp.maximum(lacking, 0))
+            spread = jnp.sqrt(2 * pace.step_size * jnp.maximum(lacking, 0))
             velocity = velocity + spread * normals(key, target.dim, velocity.dtype)
         temperature = kinetic_temperature(velocity, self.temperature * pace.step_size) if self.temperature else None
         position = state.position + velocity
