@@ -198,8 +198,7 @@ def test_the_toy(noise, expected, injected):
 
 def test_known_noise_is_made_up_for_at_another_temperature():
     """The gradient's own noise is not tempered: leaving it out of the account would give 0.30 in place of 0.25."""
-    given = SGHMC.from_friction(step_size=E, friction=C, noise=noise_models.GivenNoise(V), batch_size=1)
-    rate, decay, temperature = given.learning_rate, given.momentum_decay, 0.25
+    rate, decay, temperature = E**2, E * C, 0.25
     kernel = SGHMC(
         learning_rate=rate,
         momentum_decay=decay,
@@ -208,7 +207,7 @@ def test_known_noise_is_made_up_for_at_another_temperature():
         batch_size=1,
         steps_per_draw=STEPS,
     )
-    score, estimate = variance_score(toy_variance(kernel), sghmc_variance(rate, decay, 1.0, 2 * decay * rate * 0.25))
+    score, estimate = variance_score(toy_variance(kernel), sghmc_variance(rate, decay, 1.0, 2 * decay * rate * temperature))
     assert abs(estimate / temperature - 1) < 0.03
     assert abs(score) < 4, estimate
 
