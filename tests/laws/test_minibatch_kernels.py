@@ -207,7 +207,8 @@ def test_known_noise_is_made_up_for_at_another_temperature():
         batch_size=1,
         steps_per_draw=STEPS,
     )
-    score, estimate = variance_score(toy_variance(kernel), sghmc_variance(rate, decay, 1.0, 2 * decay * rate * temperature))
+    injected = 2 * decay * rate * temperature
+    score, estimate = variance_score(toy_variance(kernel), sghmc_variance(rate, decay, 1.0, injected))
     assert abs(estimate / temperature - 1) < 0.03
     assert abs(score) < 4, estimate
 
