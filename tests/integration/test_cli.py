@@ -163,6 +163,7 @@ def test_digits_take_a_matrix_of_pixels(digits, ergonet, folder):
     assert error == pytest.approx(RunRecord.load(folder / "digits-run").metrics["test"]["error"])
 
 
+@pytest.mark.slow
 def test_string_labels_without_test_rows(ergonet, houses, folder):
     answer = ergonet("fit", "kinds.parquet", "--target", "kind", "--test-fraction", "0", *TINY)
     assert "no rows were held out" in answer.stdout
@@ -174,6 +175,7 @@ def test_string_labels_without_test_rows(ergonet, houses, folder):
     assert list(table["predicted"]) == list(likeliest)
 
 
+@pytest.mark.slow
 def test_several_targets_have_columns_of_their_own(ergonet, houses, folder):
     houses.drop(columns="kind").assign(rent=houses["price"] / 300).to_csv(folder / "two.csv", index=False)
     ergonet("fit", "two.csv", "--target", "price", "--target", "rent", *TINY, "--quiet")

@@ -58,6 +58,7 @@ def grey(folder):
     return arrays
 
 
+@pytest.mark.slow
 def test_grey_images_from_fit_to_prediction(ergonet, grey, folder):
     ergonet("fit", "fashion-mnist", "--data", "data", *TINY, "--kernel", "nuts")
     record = RunRecord.load(folder / "fashion-mnist-run")
@@ -85,6 +86,7 @@ def test_grey_images_from_fit_to_prediction(ergonet, grey, folder):
     np.testing.assert_allclose(tables[0].iloc[:, 1:], record.evaluation["probabilities"], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_saved_settings_and_the_environment_find_the_files_again(ergonet, grey, folder):
     ergonet("fit", "fashion-mnist", *TINY, "--kernel", "mala", "--out", "first", ERGONET_DATA="data")
     assert "folder" not in RunRecord.load(folder / "first").settings["data"]
@@ -93,6 +95,7 @@ def test_saved_settings_and_the_environment_find_the_files_again(ergonet, grey, 
     np.testing.assert_array_equal(first, again)
 
 
+@pytest.mark.slow
 def test_colour_pictures_from_fit_to_prediction(ergonet, folder):
     random = np.random.default_rng(3)
     for part, rows in (("train", 4), ("test", 2)):

@@ -20,6 +20,7 @@ hidden = [5]
 """
 
 
+@pytest.mark.slow
 def test_digits_by_minibatches(run_ergonet, tmp_path):
     (tmp_path / "settings.toml").write_text(SETTINGS)
     arguments = ("--settings", "settings.toml", "--kernel", "sghmc", "--chains", "2", "--warmup", "30", "--draws", "20")

@@ -154,6 +154,7 @@ def test_saved_without_pickle_and_loaded(kind, request, moons, line, tmp_path):
         type(fitted).load(tmp_path)
 
 
+@pytest.mark.slow
 def test_pipeline_grid_search_and_cross_validation(moons):
     x, y = moons
     pipeline = make_pipeline(MinMaxScaler(), BayesianClassifier(**SHORT, random_state=0))
