@@ -3,6 +3,7 @@
 import tomllib
 
 import numpy as np
+import pytest
 
 from ergonet import SGHMC, BayesianClassifier
 from ergonet.report import RunRecord
