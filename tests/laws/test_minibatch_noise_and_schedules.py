@@ -25,7 +25,8 @@ def test_the_values_of_schedules():
         jax.vmap(cyclical.factor)(number), 0.5 * (np.cos(np.pi * place / 50) + 1), rtol=1e-6, atol=1e-7
     )
     np.testing.assert_array_equal(jax.vmap(cyclical.samples)(number), place / 50 >= 0.75)
-    ends = [schedules.Cyclical(period=period).factor(jnp.asarray(period - 1)) for period in (50, 25_000, 1_000_000)]
+    with jax.enable_x64(False):
+        ends = [schedules.Cyclical(period=period).factor(jnp.asarray(period - 1)) for period in (50, 25_000, 1_000_000)]
     np.testing.assert_allclose(ends, [(np.pi / 2 / period) ** 2 for period in (50, 25_000, 1_000_000)], rtol=1e-3)
 
 
