@@ -255,9 +255,10 @@ def test_about_the_same_is_a_factor_of_five_quarters(factor, expected):
     assert comparison.is_about_the_same(factor) is expected
 
 
-def test_a_page_shows_no_thesis_column_where_the_thesis_has_no_figure(tmp_path):
-    experiment = toy()
+@pytest.mark.parametrize("figures", [{}, {0: {ERROR.name: 23.4}}])
+def test_a_page_has_a_column_of_the_document_where_that_has_a_figure(figures, tmp_path):
+    experiment = toy(sources=figures)
     table = experiment.table(SIZES["full"], {"row 0": {ERROR.name: [1.0, 2.0]}})
     about = {"mode": "full", "seconds": 60.0, "num_seeds": 2, "started": "then", "machine": "m", "versions": {}}
     text = page.render(experiment, table, about | {"claims": ["c."], "size": "s"}, {}, tmp_path / "none.md")
-    assert "| document |" not in text
+    assert ("| document |" in text) == bool(figures)

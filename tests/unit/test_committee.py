@@ -51,7 +51,7 @@ def test_members_that_never_learn_are_told():
     with pytest.raises(DivergedError, match=r"No member .* Lower the learning rate of `optimiser`, 1e\+38"):
         committee(optimiser=wild).fit(posterior(), seed=1)
     with pytest.warns(SamplingWarning, match="1 of 3 members never did better"):
-        committee()._warn(1)
+        committee()._tell_untrained(1)
 
 
 def test_what_a_committee_refuses():

@@ -214,8 +214,10 @@ def test_what_is_refused():
         run(gaussian_target(), SGLD(learning_rate=0.1))
     for name, value in (
         ("num_chains", 0),
+        ("num_draws", 0),
         ("num_draws", True),
         ("num_warmup", -1),
+        ("seed", -1),
         ("seed", 2**63),
         ("time_limit", 0.0),
     ):

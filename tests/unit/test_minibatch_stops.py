@@ -1,6 +1,7 @@
 """Minibatch runs that are stopped, stored and read again, and rows that lie on the host."""
 
 import json
+import time
 
 import jax
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 import ergonet
 from ergonet import RunningPrediction, keeping
-from ergonet.inference import minibatch_chain
+from ergonet.inference import minibatch_chain, minibatch_run
 from ergonet.inference.feeds import DeviceFeed, HostFeed
 from ergonet.inference.store import MemoryStore
 from tests.minibatches import classification, network, run
@@ -66,6 +67,19 @@ def test_ctrl_c_before_the_first_draw_is_ctrl_c(small_chunks):
     with pytest.raises(KeyboardInterrupt):
         run(network(), sghmc(), num_warmup=10**6, progress=watcher)
     assert watcher.ended == 1
+
+
+def test_a_time_limit_counts_from_the_call(small_chunks, monkeypatch):
+    prepare = minibatch_run.Run.prepare
+
+    def slow(self, seed, init):
+        prepare(self, seed, init)
+        time.sleep(1.0)
+
+    monkeypatch.setattr(minibatch_run.Run, "prepare", slow)
+    with pytest.warns(ergonet._errors.SamplingWarning, match="stopped by the time limit"):
+        stopped = run(network(), sghmc(), num_draws=10**6, time_limit=1.0).samples
+    assert stopped.num_draws == 2  # those of the first chunk, of 10 steps
 
 
 def test_a_time_limit_keeps_the_draws(small_chunks):

@@ -108,7 +108,7 @@ class EarlyStoppingCommittee:
                 )
             )
         elapsed = time.perf_counter() - began
-        self._warn(sum(int(one.best_epoch) == 0 for one in members))
+        self._tell_untrained(sum(int(one.best_epoch) == 0 for one in members))
         positions = np.stack([one.best for one in members])
         epochs = np.asarray([one.epoch for one in members])
         steps = num_train // self.optimiser.batch_size
@@ -143,7 +143,7 @@ class EarlyStoppingCommittee:
             validation_nll=np.asarray([one.best_loss for one in members]),
         )
 
-    def _warn(self, num_untrained: int) -> None:
+    def _tell_untrained(self, num_untrained: int) -> None:
         """Say how many members are no better than their start, which is a draw of the prior."""
         if not num_untrained:
             return

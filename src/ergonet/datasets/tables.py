@@ -1,5 +1,6 @@
 """From a table with named columns to a data set: which task, which columns, which rows are held out."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -257,9 +258,9 @@ class _Table:
 
 
 def _share_of_numbers(column: np.ndarray) -> float:
-    def is_number(entry: object) -> bool:
+    def is_number(entry: Any) -> bool:
         try:
-            return float(entry) == float(entry)  # type: ignore[arg-type]
+            return not math.isnan(float(entry))
         except (TypeError, ValueError):
             return False
 

@@ -5,6 +5,7 @@ messages are data rows counting from 1: the header of a file is not counted.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int32, Shaped
@@ -125,11 +126,11 @@ def _plain_entries(array: np.ndarray) -> list:
     return [str(entry) for entry in array] if array.dtype.kind in "mM" else array.tolist()
 
 
-def _number(value: object) -> float | None:
+def _number(value: Any) -> float | None:
     if is_missing(value):
         return float("nan")
     try:
-        return float(value)  # type: ignore[arg-type]
+        return float(value)
     except (TypeError, ValueError):
         return None
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ergonet._errors import CapabilityError, SettingError
+from ergonet.adaptation.warmup import check_num_warmup
 from ergonet.inference.store import AbstractStore, MemoryStore, ZarrStore
 from ergonet.models.target import Target
 
@@ -24,11 +25,10 @@ def check_asked(
             f"`target` must be an `ergonet.Target`, got {type(target).__name__}. Make one with "
             f"`Target.from_logdensity(logdensity_fn, example)` or `BayesianNetwork(...).condition(x, y)`."
         )
-    least = {"num_chains": 1, "num_warmup": 0, "num_draws": 1, "thin": 1}
-    given = {"num_chains": num_chains, "num_warmup": num_warmup, "num_draws": num_draws, "thin": thin}
-    for name, value in given.items():
-        if not _is_integer(value) or value < least[name]:
-            raise SettingError(f"`{name}` must be an integer of at least {least[name]}, got {value!r}.")
+    check_num_warmup(num_warmup)
+    for name, value in (("num_chains", num_chains), ("num_draws", num_draws), ("thin", thin)):
+        if not _is_integer(value) or value < 1:
+            raise SettingError(f"`{name}` must be an integer of at least 1, got {value!r}.")
     if not _is_integer(seed) or not 0 <= seed < 2**63:
         raise SettingError(f"`seed` must be an integer of 0 to 2^63 - 1, got {seed!r}.")
     is_number = isinstance(time_limit, int | float | np.number) and not isinstance(time_limit, bool)

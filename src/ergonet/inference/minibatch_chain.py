@@ -94,7 +94,7 @@ class Chain:
 
     def __init__(self, request: Request, number: int, record: MinibatchRecord, feed: AbstractFeed):
         self.number, self.record = number, record
-        self.steps = 0
+        self.steps, self.gradients = 0, 0
         self.fault = ""
         self._request, self._feed = request, feed
         self._block: tuple[int, Any] | None = None
@@ -125,6 +125,7 @@ class Chain:
         # What a watch sums up is that of good chunks, as the draws that are stored.
         self.record = replace(record, summary=self.record.summary) if self.fault else record
         self.steps += count
+        self.gradients += int(fields["gradients"].sum())
         self._seconds_per_step = (time.perf_counter() - began) / count
         return fields
 

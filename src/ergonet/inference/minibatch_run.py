@@ -190,7 +190,6 @@ class Run:
         self.curves[chain.number][chain.steps] = {name: fields[name] for name in fields if name != POSITIONS}
         total = (r.num_warmup + r.num_draws) * r.steps_per_draw
         tested = fields["acceptance_rate"][np.isfinite(fields["acceptance_rate"])]
-        parts = self.curves[chain.number].values()
         self.reporter.tick(
             Tick(
                 job=chain.number,
@@ -199,7 +198,7 @@ class Run:
                 total=total,
                 step_size=float(chain.record.step_size),
                 acceptance=float(tested.mean()) if len(tested) else float("nan"),
-                gradients=int(sum(part["gradients"].sum() for part in parts)),
+                gradients=chain.gradients,
                 divergences=int(bool(chain.fault)),
             )
         )
