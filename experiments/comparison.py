@@ -6,7 +6,7 @@ are compared by factors: "about the same" is a factor of at most 1.25 either way
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -40,18 +40,24 @@ class Difference:
         return f"{self.first} minus {self.second}: {quantity.show(self.value)}{error}"
 
 
-def differences(table: Table, pairs: Sequence[tuple[str, str]], quantity: Quantity) -> list[Difference]:
-    """Tests of every pair of rows; an empty list where a row lacks the quantity."""
+def differences(
+    table: Table, pairs: Sequence[tuple[str, str]], quantity: Quantity, scale: Callable[[float], float] = float
+) -> list[Difference]:
+    """Tests of every pair of rows; an empty list where a row lacks the quantity.
+
+    `scale` is what is compared of each value; with `math.log`, for values above 0, differences are logs of ratios.
+    """
     labels = dict.fromkeys(label for pair in pairs for label in pair)
-    values = {label: table.of(label, quantity.name) for label in labels}
+    values = {label: [scale(one) for one in table.of(label, quantity.name)] for label in labels}
     if not all(values.values()):
         return []
+    means = {label: sum(found) / len(found) for label, found in values.items()}
     freedom = sum(len(found) - 1 for found in values.values())
-    squares = sum((one - table.mean(label, quantity.name)) ** 2 for label, found in values.items() for one in found)
+    squares = sum((one - means[label]) ** 2 for label, found in values.items() for one in found)
     variance = squares / freedom if freedom else math.nan
     found = []
     for first, second in pairs:
-        value = table.mean(first, quantity.name) - table.mean(second, quantity.name)
+        value = means[first] - means[second]
         error = math.sqrt(variance * (1 / len(values[first]) + 1 / len(values[second])))
         found.append(Difference(first, second, value, error, _probability(value, error, freedom)))
     return found

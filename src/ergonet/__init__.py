@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ergonet import baselines, datasets, diagnostics, plots
+    from ergonet.adaptation import warmup as recipes
     from ergonet.estimators import BayesianClassifier, BayesianRegressor
+    from ergonet.hamiltonian import integrator as integrators
     from ergonet.inference import keeping
     from ergonet.inference.minibatches import MinibatchResult, sample_minibatches
     from ergonet.inference.run import sample
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from ergonet.samplers.stochastic.sgld import SGLD
     from ergonet.samplers.windowed_hmc import WindowedHMC
     from ergonet.samplers.xhmc import XHMC
+    from ergonet.trajectory import criterion as criteria
+    from ergonet.trajectory import selection as selections
 
 __version__ = "0.1.0"
 
@@ -83,6 +87,10 @@ _MODULES = {
     "schedules": "ergonet.samplers.stochastic.schedule",
     "noise_models": "ergonet.samplers.stochastic.noise_model",
     "keeping": "ergonet.inference.keeping",
+    "recipes": "ergonet.adaptation.warmup",
+    "criteria": "ergonet.trajectory.criterion",
+    "selections": "ergonet.trajectory.selection",
+    "integrators": "ergonet.hamiltonian.integrator",
 }
 
 __all__ = [
@@ -110,8 +118,10 @@ __all__ = [
     "Target",
     "WindowedHMC",
     "baselines",
+    "criteria",
     "datasets",
     "diagnostics",
+    "integrators",
     "keeping",
     "likelihoods",
     "load",
@@ -120,9 +130,11 @@ __all__ = [
     "predict",
     "prior_predictive",
     "priors",
+    "recipes",
     "sample",
     "sample_minibatches",
     "schedules",
+    "selections",
     "stream",
 ]
 

@@ -43,4 +43,23 @@ def make(kind: str, name: str, settings: Mapping[str, Any] | None, factories: Fa
     for key, default in known.items():
         if key not in given and default is inspect.Parameter.empty:
             raise SettingError(f"`{kind}` {name!r} needs a setting {key!r}.")
+        if key in given:
+            _check_sort(f"`{kind}` {name!r}: `{key}`", given[key], default)
     return factories[name](**given)
+
+
+def from_choice(choice: Any, by_name: Callable[[str, dict[str, Any]], Any]) -> Any:
+    """What a name, or a table of `name` and settings, stands for; anything else as it is."""
+    if isinstance(choice, str):
+        return by_name(choice, {})
+    if isinstance(choice, Mapping) and isinstance(choice.get("name"), str):
+        return by_name(choice["name"], {key: value for key, value in choice.items() if key != "name"})
+    return choice
+
+
+def _check_sort(what: str, value: Any, default: Any) -> None:
+    """Refuse what no text file could mean: a number or a list for a text, anything else for a list."""
+    if isinstance(default, str) and isinstance(value, int | float | list | tuple | Mapping):
+        raise SettingError(f"{what} must be text, such as {default!r}, got {value!r}.")
+    if isinstance(default, tuple) and not isinstance(value, list | tuple):
+        raise SettingError(f"{what} must be a list, got {value!r}.")

@@ -307,3 +307,30 @@ def test_ctrl_c_with_nothing_to_keep_restores_what_was_there(regression, ergonet
     assert "Interrupted before there was anything to keep." in errors
     assert (folder / "houses-run" / "metrics.json").read_bytes() == kept
     assert not aside.exists()
+
+
+LEARNED = """
+[prior."layers.0.weight"]
+name = "normal-gamma"
+group = "input"
+parametrisation = "centered"
+[prior."*"]
+name = "normal-gamma"
+parametrisation = "centered"
+[kernel]
+name = "gibbs"
+"""
+
+
+def test_priors_that_learn_their_scales_come_with_names_and_diagnostics(ergonet, houses, folder):
+    (folder / "learned.toml").write_text(LEARNED)
+    answer = ergonet("fit", "houses.csv", "--target", "price", "--settings", "learned.toml", *TINY, "--out", "learned")
+    assert "R-hat of scales" in answer.stdout
+    record = RunRecord.load(folder / "learned")
+    assert {"max_rhat_scales", "min_ess_bulk_scales"} <= record.metrics["diagnostics"].keys()
+    assert list(record.evaluation["input_names"]) == ["size", "age"]
+    assert "layers.0.weight by input" in record.evaluation["scale_names"]
+    assert "noise" in record.evaluation["scale_names"]
+    page = (folder / "learned" / "report.html").read_text()
+    assert "Which inputs matter" in page
+    assert "What the data made of the priors" in page

@@ -82,3 +82,11 @@ def test_prior_predictive_of_classes_and_its_errors():
         SettingError, match=r"`prior_predictive\(num_draws=...\)` must be an integer of at least 1, got 0"
     ):
         ergonet.prior_predictive(model, np.zeros((5, 2)), num_draws=0, seed=0)
+
+
+@pytest.mark.parametrize("source", ["diabetes", "digits"])
+def test_a_prior_beyond_what_numbers_can_say_is_far_too_wide(source, tmp_path):
+    told = check(source, tmp_path, prior={"name": "normal-gamma", "alpha": 0.002})
+    assert "of the functions from the prior are not finite" in told
+    assert "Use a smaller" in told or "sure of itself nearly everywhere" in told
+    assert "nan" not in told

@@ -241,6 +241,8 @@ def test_a_difference_has_its_sign_and_its_pooled_error():
     assert found.value == -5.0
     assert found.error == pytest.approx(math.sqrt(2.0))
     assert found.show(ERROR) == "a minus b: -5.00 \N{PLUS-MINUS SIGN} 1.41"
+    (ratio,) = comparison.differences(table, [("a", "b")], ERROR, math.log)
+    assert ratio.value == pytest.approx(0.5 * math.log(3 / 48))
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_a_result_without_rows_of_the_learned_scale_is_judged_without_them():
     values = {label: {one.name: list(20 + rng.random(3)) for one in of_runs} for label in runs}
     lengths = precision.LENGTH_LABELS[precision.NORMAL]
     values |= {label: {one.name: list(rng.random(3)) for one in precision.DIFFERENCES} for label in lengths}
-    rounding = (precision.ROUNDING, precision.ROUNDING_OFFSET)
-    rows = map(precision.rounding_label, precision.MANY_ROWS)
+    rounding = (precision.ROUNDING, precision.ROUNDING_AROUND)
+    rows = map(precision.rows_label, precision.MANY_ROWS)
     values |= {label: {one.name: list(1 + rng.random(3)) for one in rounding} for label in rows}
     assert not any("NIG" in claim.text for claim in precision.judge(Table(values, {})))

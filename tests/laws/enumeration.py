@@ -125,8 +125,9 @@ def _follow(doubling: Doubling, target: Target, metric: Any, step_size: Any, beg
             offset = jnp.where(forward, high + 1, low - 1)
             low = jnp.where(taken & ~forward, low - 1, low)
             high = jnp.where(taken & forward, high + 1, high)
-            position = new.ends[forward.astype(jnp.int32), 0]
-            seen = (taken, offset, position, new.leaf_probability, new.merge_probability, new.depth)
+            turns_round = ((directions >> new.depth.astype(jnp.uint32)) & 1 == 1) != forward
+            position = jnp.where(turns_round, new.far[0], new.subtree.end.position)
+            seen = (taken, offset, position, new.subtree.leaf_probability, new.merge_probability, new.depth)
             tree = jax.tree.map(lambda n, o: jnp.where(taken, n, o), new, tree)
             return (tree, low, high), seen
 
@@ -135,8 +136,8 @@ def _follow(doubling: Doubling, target: Target, metric: Any, step_size: Any, beg
         if log_level is not None:
             begun = eqx.tree_at(lambda tree: tree.threshold, begun, log_level + begun.energy_start)
         (tree, _, _), seen = jax.lax.scan(body, (begun, zero, zero), None, length=2**doubling.max_doublings - 1)
-        stop = {name: getattr(tree, name) for name in ("divergent", "turned", "depth", "num_states", "finished")}
-        return seen, stop
+        stop = {name: getattr(tree.subtree, name) for name in ("divergent", "turned", "num_states")}
+        return seen, stop | {"depth": tree.depth, "finished": tree.finished}
 
     sequences = jnp.arange(2**doubling.max_doublings, dtype=jnp.uint32)
     return jax.vmap(jax.vmap(run, in_axes=(None, 0)), in_axes=(0, None))(starts, sequences)

@@ -4,12 +4,15 @@ For every start, every sequence of directions is followed and the distribution o
 exactly, so pi(i) P(i -> j) = pi(j) P(j -> i) must hold to rounding. As DynamicHMC.jl does.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from ergonet.hamiltonian.energy import total_energy
+from ergonet.hamiltonian.metric import IdentityMetric
 from ergonet.trajectory.doubling import Doubling
 from ergonet.trajectory.selection import Multinomial, Slice
 from tests.laws.enumeration import (
@@ -108,6 +111,34 @@ def test_balance_where_the_potential_is_broken(bad):
 def test_balance_when_one_state_has_nearly_all_the_mass():
     error, _ = check(5, planted=[(8, -40.0)])
     assert error < ROUNDING
+
+
+@pytest.mark.parametrize("selection", [Multinomial(), Slice()])
+def test_a_trajectory_completed_at_once_is_that_of_single_steps(selection):
+    depth = 5
+    energies, table, offset, starts = problem(
+        depth, turns=lambda size, _: random_turns(size, 0.02), planted=[(20, np.inf)]
+    )
+    target, metric, step = table_target(energies, offset), IdentityMetric(), jnp.asarray(1.0)
+    doubling = Doubling(PlantedTurns(jnp.asarray(table), offset), selection, Walk(), depth)
+
+    def both(of_chain):
+        key, start = of_chain
+        begun = doubling.begin(key, metric, start)
+        by_steps = jax.lax.while_loop(
+            lambda tree: ~tree.finished, lambda tree: doubling.advance(target, metric, step, tree), begun
+        )
+        return doubling.complete(target, metric, step, begun), by_steps
+
+    keys = jax.random.split(jax.random.key(1), len(starts))
+    at_once, by_steps = jax.jit(partial(jax.lax.map, both))((keys, integer_starts(target, starts)))
+    for one, other in zip(jax.tree.leaves(at_once), jax.tree.leaves(by_steps), strict=True):
+        np.testing.assert_allclose(one, other, rtol=ROUNDING)
+    leaves = by_steps.subtree
+    assert leaves.turned.any()
+    assert leaves.divergent.any()
+    assert (by_steps.depth == depth).any()
+    assert len(np.unique(leaves.num_states)) > 3
 
 
 def check_slice(depth, selection=None, **settings):

@@ -151,7 +151,7 @@ def test_the_state_moves_where_the_uniform_is_below_the_probability(uniform):
         np.testing.assert_array_equal(state.potential, kept.potential)
         np.testing.assert_array_equal(state.gradient, kept.gradient)
         np.testing.assert_allclose(info.energy, total_energy(kept), rtol=1e-12)
-        np.testing.assert_allclose(info.energy_error, total_energy(end) - total_energy(begin), atol=1e-12)
+        np.testing.assert_allclose(info.max_energy_error, total_energy(end) - total_energy(begin), atol=1e-12)
         assert bool(info.moved) == moved
         seen.add(moved)
     assert seen == {True, False}

@@ -1,11 +1,13 @@
 """Every integrator under every metric: reversible, volume preserving, of its order, and the textbook's leapfrog."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergonet import Target
+from ergonet import HMC, MALA, NUTS, Target
 from ergonet._errors import SettingError
 from ergonet.hamiltonian.energy import total_energy
 from ergonet.hamiltonian.integrator import Composition, integrator, integrator_names
@@ -17,7 +19,7 @@ from ergonet.hamiltonian.metric import (
     first_metric,
     metric_names,
 )
-from ergonet.hamiltonian.phase import Phase, phase_at
+from ergonet.hamiltonian.phase import Phase, phase_at, with_force
 
 FACTOR = np.array([[0.9, 0.0, 0.0], [0.4, 1.2, 0.0], [-0.3, 0.2, 0.7]])
 POSITION, MOMENTUM = np.array([0.4, -0.7, 0.9]), np.array([-0.5, 0.3, 1.1])
@@ -50,6 +52,37 @@ def start():
 def run(name, metric_name, step_size, num_steps, phase):
     steps, metric, target = integrator(name), build_metric(metric_name), build_target()
     return jax.lax.fori_loop(0, num_steps, lambda _, z: steps.step(target, metric, jnp.asarray(step_size), z), phase)
+
+
+@pytest.mark.parametrize("name", integrator_names())
+def test_a_force_that_is_kept_is_the_one_made_anew(name):
+    metric = build_metric("dense")
+    kept = run(name, "dense", 0.1, 20, with_force(start(), metric))
+    anew = run(name, "dense", 0.1, 20, start())
+    np.testing.assert_allclose(kept.position, anew.position, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(kept.momentum, anew.momentum, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(kept.force, metric.to_momentum(anew.gradient), rtol=0, atol=1e-13)
+    assert anew.force is None
+
+
+@pytest.mark.parametrize("kernel", [HMC(metric="dense"), MALA(metric="dense"), NUTS(metric="dense")])
+def test_a_leapfrog_step_takes_two_products_with_a_dense_metric(kernel, monkeypatch):
+    target = build_target()
+    tuning = kernel.tuning(target, jnp.asarray(POSITION))
+    state = kernel.init(target, jnp.asarray(POSITION))
+    trajectory = kernel.begin(jax.random.key(0), target, state, tuning)
+    products = []
+    for name in ("to_position", "to_momentum"):
+        product = getattr(DenseMetric, name)
+        counted = partial(_counted, products, product)
+        monkeypatch.setattr(DenseMetric, name, lambda metric, vector, counted=counted: counted(metric, vector))
+    jax.eval_shape(lambda trajectory: kernel.advance(target, trajectory, tuning), trajectory)
+    assert len(products) == 2
+
+
+def _counted(products, product, metric, vector):
+    products.append(product)
+    return product(metric, vector)
 
 
 def flipped(phase):

@@ -103,3 +103,47 @@ def test_a_window_of_one_is_static_hmc_bit_for_bit():
     static, windowed = (sample(target, kernel, **run) for kernel in (HMC(**settings), WindowedHMC(1, **settings)))
     assert np.array_equal(static.positions, windowed.positions)
     assert 0.5 < static.stats["acceptance_rate"].mean() < 0.95
+
+
+@jax.jit
+def from_minus_2_to_4(energies):
+    """A trajectory of 6 steps from 0 with windows of 3, over a table of energies."""
+    target, scheme = table_target(energies, OFFSET), Windowed(Walk())
+    start = jax.tree.map(lambda leaf: leaf[0], integer_starts(target, np.zeros(1, int)))
+    begun = scheme.begin(
+        start,
+        jnp.asarray(1.0),
+        num_steps=jnp.asarray(6),
+        window=jnp.asarray(3),
+        offset=jnp.asarray(2),
+        uniform=jnp.asarray(0.5),
+        uniform_key=jnp.zeros(2, jnp.uint32),
+    )
+    return jax.lax.while_loop(
+        lambda t: ~scheme.finished(t), lambda t: scheme.advance(target, IdentityMetric(), t), begun
+    )
+
+
+@pytest.mark.parametrize("place", [-2, -1, 1, 2, 4])
+def test_a_divergence_anywhere_in_the_trajectory_is_counted(place):
+    energies = np.zeros(2 * OFFSET + 1)
+    energies[OFFSET + place], energies[OFFSET + (1 if place == 2 else 2)] = 1500.0, -5000.0
+    _, info = WindowedHMC(3, num_steps=6).conclude(from_minus_2_to_4(energies))
+    assert bool(info.diverging)
+    assert not bool(info.nonfinite)
+    assert float(info.max_energy_error) == -5000.0
+    energies[OFFSET + place] = 999.0
+    assert not bool(from_minus_2_to_4(energies).diverging)
+
+
+@pytest.mark.parametrize("place", [-2, 3, 4])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_state_that_is_not_finite_is_never_accepted(place, bad):
+    energies = np.zeros(2 * OFFSET + 1)
+    energies[OFFSET + place] = bad
+    state, info = WindowedHMC(3, num_steps=6).conclude(from_minus_2_to_4(energies))
+    assert bool(info.diverging)
+    assert bool(info.nonfinite)
+    assert float(info.acceptance) == 0
+    assert float(info.energy_error) == 0 == float(state.position[0])
+    np.testing.assert_equal(float(info.max_energy_error), bad)

@@ -32,6 +32,16 @@ def normal_gamma(group: str, parametrisation: str, below: Any = (), alpha: float
     return BayesianNetwork(NETWORK, prior, likelihoods.Gaussian(NOISE))
 
 
+def by_layer_and_source(parametrisation: str) -> BayesianNetwork:
+    """Groups that other rows lack: a whole layer, every weight, and the unit that weights come from."""
+
+    def gamma(group: str) -> priors.NormalGamma:
+        return priors.NormalGamma(0.8, 6.0, group, parametrisation)
+
+    chosen = {"layers.0.*": gamma("layer"), "layers.1.weight": gamma("outgoing"), "*": gamma("weight")}
+    return BayesianNetwork(NETWORK, chosen, likelihoods.Gaussian(NOISE))
+
+
 def three_levels(parametrisation: str) -> BayesianNetwork:
     below = [priors.Level("incoming", 8.0), priors.Level("weight", 8.0)]
     return normal_gamma("leaf", parametrisation, below, alpha=8.0)
@@ -44,7 +54,9 @@ def horseshoe(kind: Callable[..., priors.AbstractPrior], parametrisation: str) -
 MODELS: dict[str, Callable[[str], BayesianNetwork]] = {
     "leaf": lambda way: normal_gamma("leaf", way),
     "ard": lambda way: normal_gamma("incoming", way),
+    "layer and source": by_layer_and_source,
     "three levels": three_levels,
+    "box": lambda way: BayesianNetwork(NETWORK, priors.Uniform(-1.5, 1.5), likelihoods.Gaussian(NOISE)),
     "horseshoe": lambda way: horseshoe(priors.Horseshoe, way),
     "regularized horseshoe": lambda way: horseshoe(priors.RegularizedHorseshoe, way),
 }
@@ -93,11 +105,14 @@ def quantities(posterior: Any, position: Any, *, is_heavy: bool) -> Any:
     named, met = model.hyperparameters(position), [jnp.sum((residuals / model.likelihood.scale(own)) ** 2)]
     for block in model.prior.blocks():
         prior, theirs = block.prior, block.hyperparameters(named)
+        if not theirs:
+            continue
         if isinstance(prior, priors.NormalGamma):
             log_scale = -0.5 * prior.log_precisions(theirs, block.leaf)[-1]
         else:
             log_scale = prior.log_scale(theirs, block.leaf)
-        met.append(jnp.sum((weights[block.name] * jnp.exp(-log_scale)) ** 2))
+        together = jnp.concatenate([weights[path].reshape(-1) for path in block.paths]).reshape(block.leaf.shape)
+        met.append(jnp.sum((together * jnp.exp(-log_scale)) ** 2))
     values = jnp.concatenate([seen, position[posterior.num_weights :], jnp.stack(met)])
     return jnp.concatenate([values, values**2])
 

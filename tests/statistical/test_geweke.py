@@ -1,6 +1,6 @@
 """Geweke's joint test: every prior with every update of hyperparameters, and every kernel with one prior.
 
-|z| < 4 for some 32 quantities in each of 26 rows, about one row in a hundred beyond; such a row is run again with
+|z| < 4 for some 32 quantities in each of 32 rows, about one row in a hundred beyond; such a row is run again with
 another seed and four times as many chains, which has to pass. Step sizes are fixed, for an acceptance near 0.7.
 """
 
@@ -48,8 +48,13 @@ ROWS = {
     "three levels, gibbs": ("three levels", "centered", gibbs(static(0.18))),
     "three levels, joint centred": ("three levels", "centered", static(0.17)),
     "three levels, joint": ("three levels", "non-centered", static(0.15)),
+    "three levels, gibbs, curvature": ("three levels", "centered", gibbs(static(0.9), "curvature")),
+    "layer and source, gibbs": ("layer and source", "centered", gibbs(static(0.22))),
+    "layer and source, joint": ("layer and source", "non-centered", static(0.2)),
+    "box, gibbs": ("box", "centered", gibbs(static(0.38))),
     "horseshoe, joint centred": ("horseshoe", "centered", static(0.02, 8)),
     "horseshoe, joint": ("horseshoe", "non-centered", static(0.13)),
+    "regularized horseshoe, joint centred": ("regularized horseshoe", "centered", static(0.02, 8)),
     "regularized horseshoe, joint": ("regularized horseshoe", "non-centered", static(0.2)),
     "nuts": ("leaf", "non-centered", tree(0.2)),
     "xhmc": ("leaf", "non-centered", tree(0.2, XHMC)),
@@ -57,6 +62,7 @@ ROWS = {
     "mala": ("leaf", "non-centered", MALA(step_size=0.25, metric="identity")),
     "random walk": ("leaf", "non-centered", RandomWalk(step_size=0.1, metric="identity")),
     "gibbs, nuts, adapted": ("leaf", "centered", gibbs(tree(0.22))),
+    "gibbs, xhmc, adapted": ("leaf", "centered", gibbs(tree(0.22, XHMC))),
     "gibbs, nuts, curvature": ("leaf", "centered", gibbs(tree(1.0), "curvature")),
     "gibbs, hmc, curvature": ("leaf", "centered", gibbs(static(1.0), "curvature")),
     "gibbs, windowed, adapted": ("leaf", "centered", gibbs(windowed(0.22))),

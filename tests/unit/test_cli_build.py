@@ -1,16 +1,18 @@
 """Names become models and kernels; what is not known is refused with the nearest names."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 
+from ergonet import priors
 from ergonet._errors import SettingError
 from ergonet.cli import build
 from ergonet.cli.settings import read_settings_file, resolve
 from ergonet.cli.toml import to_toml
 from ergonet.datasets.preprocessing import Preprocessing
-from ergonet.models import likelihood, prior, registry
+from ergonet.models import likelihood, registry
 from ergonet.models.network import MLP
 from ergonet.samplers import registry as kernels
 from ergonet.samplers.dynamical import DynamicalA, DynamicalB
@@ -27,6 +29,7 @@ from ergonet.samplers.stochastic.sghmc import SGHMC
 from ergonet.samplers.stochastic.sgld import SGLD
 from ergonet.samplers.windowed_hmc import WindowedHMC
 from ergonet.samplers.xhmc import XHMC
+from ergonet.trajectory import criterion as criteria
 
 
 def preprocessing(classes=(), targets=("price",)):
@@ -48,21 +51,6 @@ def preprocessing(classes=(), targets=("price",)):
 def completed(options, data=None):
     data = preprocessing() if data is None else data
     return build.complete(resolve("table.csv", {}, options), data), data
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("normal", prior.Normal),
-        ("fan-in-normal", prior.FanInNormal),
-        ("laplace", prior.Laplace),
-        ("student-t", prior.StudentT),
-    ],
-)
-def test_priors_by_name(name, kind):
-    assert name in registry.prior_names()
-    assert registry.prior(name, {"scale": 2.0}) == kind(scale=2.0)
-    assert registry.prior_defaults(name)["scale"] == 1.0
 
 
 @pytest.mark.parametrize("name", registry.likelihood_names())
@@ -168,6 +156,15 @@ def test_a_settings_file_can_say_everything_about_a_kernel(name, tmp_path):
     assert build.kernel_of(resolve("table.csv", read_settings_file(saved), {})) == make(**settings)
 
 
+def test_a_criterion_and_a_selection_may_be_tables_with_their_settings(tmp_path):
+    parts = {"criterion": {"name": "exhaustive", "delta": 0.25}, "selection": {"name": "slice"}}
+    by_objects = {"criterion": criteria.Exhaustive(0.25), "selection": "slice"}
+    for name, made in {"nuts": NUTS(**by_objects), "sg-nuts": SGNUTS(**by_objects)}.items():
+        file = tmp_path / "settings.toml"
+        file.write_text(to_toml({"kernel": {"name": name} | parts}))
+        assert build.kernel_of(resolve("table.csv", read_settings_file(file), {})) == made
+
+
 @pytest.mark.parametrize("name", kernels.kernel_names())
 def test_the_saved_settings_of_a_kernel_by_name_make_it_again(name):
     settings, _ = completed({"kernel": {"name": name}})
@@ -213,6 +210,16 @@ def test_the_saved_settings_of_a_kernel_by_name_make_it_again(name):
             r"`NUTS\(criterion='orginal'\)` is not known. Did you mean 'original'",
         ),
         ('name = "xhmc"\nselection = "slices"', "selection='slices'.*Did you mean 'slice'"),
+        (
+            'name = "nuts"\ncriterion = {name = "exhaustive", delt = 1}',
+            "`criterion` 'exhaustive' has no setting 'delt'",
+        ),
+        (
+            'name = "nuts"\ncriterion = {name = "exhaustive", delta = 0.0}',
+            r"`Exhaustive\(delta=...\)` must be .* above 0",
+        ),
+        ('name = "nuts"\nselection = {name = "slices"}', "`selection='slices'` is not known. Did you mean 'slice'"),
+        ('name = "nuts"\nmetric = {name = "dense"}', "`kernel` 'nuts': `metric` must be a name in quotes"),
         ('name = "nuts"\nselection = 1', "`kernel` 'nuts': `selection` must be a name in quotes, got 1"),
         (
             'name = "random-walk"\ntarget_acceptance = 1.5',
@@ -287,4 +294,57 @@ def test_priors_by_leaf_path():
     patterns = {"layers.0.*": {"name": "normal", "scale": 0.5}, "*": {"name": "laplace"}}
     settings = dataclasses.replace(completed({})[0], prior=patterns)
     model = build.model_of(settings, preprocessing())
-    assert [type(one) for one in model.prior.priors] == [prior.Normal] * 2 + [prior.Laplace] * 2
+    assert [type(one) for one in model.prior.priors] == [priors.Normal] * 2 + [priors.Laplace] * 2
+
+
+PRIORS: dict[str, tuple[dict[str, Any], Any]] = {
+    "normal": ({"scale": 0.5, "mean": 0.25}, priors.Normal),
+    "fan-in-normal": ({"scale": 0.5}, priors.FanInNormal),
+    "laplace": ({"scale": 0.5}, priors.Laplace),
+    "student-t": ({"degrees": 3.0, "scale": 0.5}, priors.StudentT),
+    "uniform": ({"low": -0.5, "high": 2.0}, priors.Uniform),
+    "normal-gamma": (
+        {"width": 0.5, "alpha": 2.0, "group": "leaf", "parametrisation": "centered"}
+        | {"below": [{"group": "incoming", "alpha": 3.0}, {"group": "weight"}]},
+        lambda below, **others: priors.NormalGamma(
+            below=(priors.Level("incoming", 3.0), priors.Level("weight")), **others
+        ),
+    ),
+    "horseshoe": ({"scale": 0.5, "group": "incoming", "parametrisation": "centered"}, priors.Horseshoe),
+    "regularized-horseshoe": (
+        {"scale": 0.5, "group": "input", "parametrisation": "centered", "slab_shape": 3.0, "slab_rate": 12.0},
+        priors.RegularizedHorseshoe,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", registry.prior_names())
+def test_a_settings_file_can_say_everything_about_a_prior(name, tmp_path):
+    settings, make = PRIORS[name]
+    assert set(settings) == set(registry.prior_defaults(name))
+    for table in ({"name": name} | settings, {"*": {"name": name} | settings}):
+        file = tmp_path / "settings.toml"
+        file.write_text(to_toml({"prior": table}))
+        read = resolve("table.csv", read_settings_file(file), {})
+        found = build.prior_of(read.prior)
+        assert (found["*"] if isinstance(found, dict) else found) == make(**settings)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('below = [{gruop = "weight"}]', "'below' has no setting 'gruop'. Did you mean 'group'"),
+        ('below = ["weight"]', r"`NormalGamma\(below=...\)` must hold levels .* got 'weight'"),
+        ('below = "weight"', "`below` must be a list, got 'weight'"),
+        ("below = 3", "`below` must be a list, got 3"),
+        ('group = ["leaf"]', "`group` must be text, such as 'leaf', got"),
+        ('parametrisation = ["centered"]', "`parametrisation` must be text"),
+        ('group = "leave"', "Did you mean 'leaf'"),
+    ],
+)
+def test_bad_settings_of_a_prior_are_refused_in_a_sentence(line, message, tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text(f'[prior]\nname = "normal-gamma"\n{line}\n')
+    read = resolve("table.csv", read_settings_file(file), {})
+    with pytest.raises(SettingError, match=message):
+        build.check(read)

@@ -138,3 +138,14 @@ def test_defaults_are_settings_and_have_words():
         assert f"({settings.run.num_warmup} + {settings.run.num_draws})" in in_words(name)
     assert set(GENERAL) <= {one.name for one in dataclasses.fields(Settings)}
     assert DataSettings().target == ()
+
+
+def test_a_scale_does_not_reach_priors_by_pattern():
+    file = {"prior": {"*.weight": {"name": "normal-gamma"}, "*.bias": {"name": "normal"}}}
+    with pytest.raises(SettingError, match=r"`--prior-scale` cannot change the priors of '\*.weight', '\*.bias'"):
+        resolve("digits", file, {"prior": {"scale": 2.0}})
+    assert resolve("digits", file, {"prior": {"name": "normal", "scale": 2.0}}).prior == {
+        "name": "normal",
+        "scale": 2.0,
+    }
+    assert resolve("digits", file, {}).prior == file["prior"]

@@ -29,6 +29,14 @@ def test_the_table_has_scores_diagnostics_and_cost():
     assert (found["Compilation"], found["Sampling"]) == ("3.5 s", "1 min 1 s")
 
 
+def test_learned_scales_have_rows_where_there_are_some():
+    found = values(
+        {**GOOD, "diagnostics": {**GOOD["diagnostics"], "max_rhat_scales": 1.02, "min_ess_bulk_scales": 77.0}}
+    )
+    assert (found["R-hat of scales"], found["ESS of scales"]) == ("1.020", "77")
+    assert "R-hat of scales" not in values(GOOD)
+
+
 def test_regression_has_its_own_scores():
     test = {"rmse": 58.3, "rmse_standard_error": 4.8, "coverage_90": 0.888}
     found = values({**GOOD, "test": test})

@@ -43,6 +43,7 @@ def by_source(way):
     }
 
 
+HIERARCHY = priors.NormalGamma(0.9, 2.0, "leaf", "centered", below=(priors.Level("incoming"), priors.Level("weight")))
 PRIORS = {"leaf": by_leaf, "incoming": by_unit, "outgoing": by_source}
 SIZES = {"one hidden layer": (2, 3, 2), "two hidden layers": (2, 3, 4, 2), "no bias": (3, 4, 2)}
 LIKELIHOODS = {
@@ -256,6 +257,7 @@ def test_the_curvature_of_precisions_is_the_second_derivative_where_it_was_taken
         (MLP((2, 3, 1)), priors.Normal(1.0, 0.5), likelihoods.Gaussian(), "around 0"),
         (MLP((2, 3, 1)), priors.NormalGamma(1.0, 1.0, "layer", "centered"), likelihoods.Gaussian(), "by leaf"),
         (MLP((2, 3, 1)), priors.NormalGamma(1.0, 1.0, "weight", "centered"), likelihoods.Gaussian(), "by leaf"),
+        (MLP((2, 3, 1)), HIERARCHY, likelihoods.Gaussian(), "one level"),
         (MLP((2, 3, 2)), by_leaf("centered"), likelihoods.HeteroscedasticGaussian(), "Heteroscedastic"),
         (MLP((2, 3, 1)), priors.Normal(), likelihoods.Gaussian(0.1), "no hyperparameters"),
     ],
@@ -264,3 +266,28 @@ def test_models_without_curvatures_say_why(network, prior, likelihood, complaint
     posterior = BayesianNetwork(network, prior, likelihood).condition(np.zeros((4, 2)), np.zeros((4, 1)))
     assert not posterior.offers("centered curvature")
     assert complaint in posterior.lacks("centered curvature")
+
+
+@pytest.mark.parametrize("prior", [HIERARCHY, priors.NormalGamma(0.9, 2.0, "layer", "centered")], ids=repr)
+def test_weights_of_a_hierarchy_have_the_curvature_of_their_lowest_precisions(prior):
+    """As if those precisions were fixed: by layer, by unit and by weight, equations 4.27 to 4.33 hold alike."""
+    x = np.random.default_rng(3).normal(size=(ROWS, 2))
+    posterior = BayesianNetwork(MLP((2, 3, 1)), prior, likelihoods.Gaussian(0.5)).condition(x, np.zeros(ROWS))
+    assert not posterior.lacks("weight curvature")
+    own = np.random.default_rng(4).normal(size=posterior.dim - posterior.num_weights)
+    named = posterior.model.hyperparameters(jnp.concatenate([jnp.zeros(posterior.num_weights), own]))
+    tau = {}
+    for block in posterior.model.prior.blocks():
+        lowest = prior.log_precisions(block.hyperparameters(named), block.leaf)[-1]
+        values = np.broadcast_to(np.exp(np.asarray(lowest)), block.leaf.shape)
+        tau |= {path: np.asarray(part) for path, part in block.cut(jnp.asarray(values)).items()}
+    above = 0.5**-2
+    hidden = above / tau["layers.1.weight"][0]  # c_j of the hidden units
+    expected = {
+        "layers.0.weight": tau["layers.0.weight"] + hidden[:, None] * np.sum(x**2, axis=0),
+        "layers.0.bias": tau["layers.0.bias"] + hidden * ROWS,
+        "layers.1.weight": tau["layers.1.weight"] + above * ROWS,
+        "layers.1.bias": tau["layers.1.bias"] + above * ROWS,
+    }
+    flat = np.concatenate([expected[path].reshape(-1) for path in posterior.model.prior.paths])
+    np.testing.assert_allclose(posterior.weight_curvature(jnp.asarray(own)), flat, rtol=1e-10)

@@ -43,6 +43,11 @@ PROBLEMS = [
         r"only 160 effective draws.*400 in all.*2.5 times as many.*need not mix",
     ),
     ({"min_ess_bulk_function": None}, r"could not be told"),
+    (
+        {"max_rhat_scales": 1.2, "min_ess_bulk_scales": 9.0},
+        r"scales.*do not mix: R-hat is 1.20, .*9 effective.*400",
+    ),
+    ({"max_rhat_scales": 1.001, "min_ess_bulk_scales": 90.0}, r"scales.*do not mix: the worst has 90 effective"),
     ({"min_ebfmi": 0.21}, r"E-BFMI is 0.21.*at least 0.3.*warm-up"),
 ]
 

@@ -33,6 +33,7 @@ def test_a_run_reports_them_and_arviz_finds_its_names():
     for group in ("sample_stats", "warmup_sample_stats"):
         names = set(groups[group].data_vars)
         assert names >= {"acceptance_rate", "n_steps", "tree_depth", "diverging", "energy", "lp", "step_size"}
+        assert names >= {"energy_error", "max_energy_error"}
         reached = groups[group]["reached_max_treedepth"]
         np.testing.assert_array_equal(reached, groups[group]["tree_depth"].values >= 5)
         assert groups[group]["acceptance_rate"].dims == ("chain", "draw")

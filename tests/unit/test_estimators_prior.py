@@ -40,6 +40,19 @@ def test_names_stand_for_priors_by_pattern(tmp_path):
     assert np.array_equal(loaded.predict(x), fitted.predict(x))
 
 
+def test_a_table_gives_a_prior_its_settings(tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    given = {"prior": {"name": "normal-gamma", "parametrisation": "centered"}, "likelihood": {"name": "gaussian"}}
+    settings = given | SHORT | {"kernel": "gibbs", "num_warmup": 20, "num_draws": 20}
+    fitted = BayesianRegressor(hidden=(3,), **settings).fit(x, x[:, 0])
+    assert fitted.model_.prior.priors[0] == priors.NormalGamma(parametrisation="centered")
+    assert {"max_rhat_scales", "min_ess_bulk_scales"} <= set(fitted.diagnostics_)
+    fitted.save(tmp_path / "model")
+    assert BayesianRegressor.load(tmp_path / "model").prior == given["prior"]
+    patterns = assembly.prior({"*.bias": "normal", "*": given["prior"]}, task="regression", hidden=(3,), bias=True)
+    assert patterns == {"*.bias": priors.Normal(), "*": priors.NormalGamma(parametrisation="centered")}
+
+
 def test_a_pattern_or_a_name_that_fits_nothing_is_refused():
     x = np.random.default_rng(0).normal(size=(10, 2))
     with pytest.raises(SettingError, match=r"layers\.7"):

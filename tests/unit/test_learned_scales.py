@@ -31,6 +31,7 @@ def test_scales_are_inverse_roots_of_precisions():
     [
         (priors.NormalGamma(group="input"), "layers.0.weight by input"),
         (priors.NormalGamma(group="leaf", below=(priors.Level("input"),)), "layers.0.weight by input"),
+        (priors.NormalGamma(group="input", below=(priors.Level("weight"),)), "layers.0.weight by input"),
         (priors.Horseshoe(group="outgoing"), "layers.0.weight by outgoing"),
         (priors.NormalGamma(), ""),
         (priors.Horseshoe(), ""),

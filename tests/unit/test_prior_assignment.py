@@ -150,7 +150,7 @@ LEVELS = priors.NormalGamma(1.0, 2.0, "leaf", "centered", below=[priors.Level("w
         (GibbsHMC(), posterior(OTHER), "`GibbsHMC` needs gibbs .*parametrisation='centered'"),
         (GibbsHMC(), posterior(priors.Horseshoe()), "`Horseshoe` has no conditional"),
         (GibbsHMC(), posterior(priors.Normal(), likelihoods.Gaussian(0.1)), "no hyperparameters"),
-        (GibbsHMC(step_sizes="curvature"), posterior(LEVELS), "one level"),
+        (GibbsHMC(step_sizes="curvature"), posterior(OTHER), "needs gibbs"),
         (DynamicalA(), posterior(OTHER), "`DynamicalA` needs .*parametrisation='centered'"),
         (DynamicalB(), posterior(CENTERED), "`DynamicalB` needs .*parametrisation='non-centered'"),
         (DynamicalA(), posterior(LEVELS), "one level"),
@@ -183,3 +183,27 @@ def test_a_leaf_without_neighbours_keeps_its_own_group():
     assert list(chosen.own()) == ["prior.layers.0.weight.log_precision", "prior.layers.1.weight.log_precision"]
     layers = assigned({"layers.0.*": priors.NormalGamma(group="layer"), "*": priors.NormalGamma(2.0, group="layer")})
     assert list(layers.own()) == ["prior.layers.0.log_precision", "prior.layers.1.log_precision"]
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        {"*.weight": priors.NormalGamma(1.0, 2.0, "layer"), "*.bias": priors.NormalGamma(0.1, 2.0, "layer")},
+        {"*.weight": priors.Horseshoe(1.0, "layer"), "*.bias": priors.Horseshoe(0.5, "layer")},
+    ],
+)
+def test_two_priors_in_one_group_by_layer_are_refused(prior):
+    with pytest.raises(SettingError, match=r"layers\.0\.\w+ and layers\.0\.\w+ would both have 'prior\.layers\.0\."):
+        BayesianNetwork(NETWORK, prior, likelihoods.Gaussian())
+
+
+def test_a_description_counts_the_learned_noise():
+    model = BayesianNetwork(NETWORK, CENTERED, likelihoods.Gaussian())
+    assert f"{model.dim} coordinates" in model.describe()
+    assert "likelihood.log_precision" in model.describe()
+    known = BayesianNetwork(NETWORK, CENTERED, likelihoods.Gaussian(0.1))
+    assert known.describe() == known.prior.describe()
+
+
+def test_a_slab_is_part_of_what_a_prior_is_called():
+    assert "slab_shape=3, slab_rate=12" in repr(priors.RegularizedHorseshoe(slab_shape=3.0, slab_rate=12.0))

@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 from ergonet import MLP, BayesianNetwork, likelihoods, priors
+from ergonet._errors import SettingError
 from ergonet.models.network import Leaf
 from ergonet.models.precision import slice_log_precision
 
@@ -340,3 +341,36 @@ def test_upper_levels_are_drawn_given_the_levels_beneath():
         for power in (1, 2):
             change = one**power - other**power
             assert np.max(np.abs(change.mean(axis=0)) / change.std(axis=0)) * np.sqrt(20000) < 4.75
+
+
+@pytest.mark.parametrize("prior", [priors.NormalGamma(alpha=0.002), priors.Horseshoe(), priors.RegularizedHorseshoe()])
+def test_coordinates_drawn_from_a_vague_prior_are_finite(prior):
+    """A standardised weight is N(0, 1) whatever its scale, also where that one overflows."""
+    model = BayesianNetwork(NETWORK, prior, likelihoods.Gaussian(0.1))
+    draws = jax.vmap(model.sample_prior)(jax.random.split(jax.random.key(3), 500))
+    weights = np.asarray(draws)[:, : model.prior.num_weights]
+    assert np.isfinite(weights).all()
+    assert stats.kstest(weights.ravel(), "norm").statistic < KS / np.sqrt(weights.size)
+
+
+@pytest.mark.parametrize("log_sum", [-np.inf, -200.0, 200.0])
+def test_a_slice_step_ends_whatever_the_children_are(log_sum):
+    start = jnp.zeros(7)
+    children = 4, 0.1, jnp.full(7, log_sum, start.dtype)
+    found = slice_log_precision(jax.random.key(0), start, jnp.zeros(7), 0.1, children)
+    assert np.isfinite(found).all()
+
+
+def test_tiny_precisions_of_a_level_do_not_vanish_from_the_one_above():
+    """Their sum underflows in single precision, its logarithm does not."""
+    prior = priors.NormalGamma(1.0, 2.0, "leaf", "centered", below=(priors.Level("weight", 2.0),))
+    leaf = Leaf(shape=(2, 2), fan_in=2)
+    own = {name: jnp.full(one.shape, -120.0, jnp.float32) for name, one in prior.hyperparameters(leaf).items()}
+    weights = jnp.full((2, 2), 1e18, jnp.float32)
+    drawn = [prior.gibbs(jax.random.key(seed), weights, own, leaf) for seed in range(5)]
+    assert all(np.isfinite(value).all() for one in drawn for value in one.values())
+
+
+def test_a_unit_needs_weights_that_lead_to_it():
+    with pytest.raises(SettingError, match=r"group='incoming'\)` needs weights \[out, ...\].*shape \[\]"):
+        priors.NormalGamma(group="incoming").hyperparameters(Leaf(shape=(), fan_in=1))

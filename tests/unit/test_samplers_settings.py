@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergonet import HMC, NUTS, XHMC
+import ergonet
+from ergonet import HMC, MALA, MLP, NUTS, XHMC, BayesianNetwork, GibbsHMC, WindowedHMC, likelihoods, priors
 from ergonet._errors import SettingError
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.inference.devices import place
@@ -55,6 +56,11 @@ def test_both_kernels_refuse(kernel, settings, complaint):
         (lambda: XHMC(step_size=-1.0), r"`XHMC\(step_size=...\)`"),
         (lambda: XHMC(metric="euclid"), r"`XHMC\(metric='euclid'\)` is not known"),
         (lambda: XHMC(target_acceptance=2.0), r"`XHMC\(target_acceptance=...\)`"),
+        (lambda: MALA(step_size=-1.0), r"`MALA\(step_size=...\)` must be a finite number above 0, got -1.0"),
+        (lambda: MALA(metric="diag"), r"`MALA\(metric='diag'\)` is not known"),
+        (lambda: WindowedHMC(num_steps=0), r"`WindowedHMC\(num_steps=...\)` must be an integer of at least 1, got 0"),
+        (lambda: WindowedHMC(step_size=0.0), r"`WindowedHMC\(step_size=...\)`"),
+        (lambda: WindowedHMC(step_jitter=1.0), r"`WindowedHMC\(step_jitter=...\)` must be at least 0 and below 1"),
     ],
 )
 def test_one_kernel_refuses(make, complaint):
@@ -113,6 +119,7 @@ WRONG_KINDS = """
     import numpy as np, jax.numpy as jnp
     import ergonet
     from ergonet import HMC, MLP, NUTS, BayesianNetwork, Target, likelihoods, priors
+    from ergonet.adaptation.warmup import Stage, Warmup, stan_windows
     from ergonet.samplers import _settings
 
     target = Target.from_logdensity(lambda q: -0.5 * jnp.sum(q ** 2), jnp.zeros(2))
@@ -145,6 +152,11 @@ WRONG_KINDS = """
         (lambda: ergonet.sample(target, devices="gpu", **run), "`devices` must be None"),
         (lambda: ergonet.sample(target, store=3, **run), "`store` must be None, a path or a store"),
         (lambda: ergonet.sample(target, time_limit="1 h", **run), "`time_limit` must be above 0"),
+        (lambda: ergonet.sample(target, warmup=stan_windows, **run), "`warmup` must be a recipe such as"),
+        (lambda: Stage("step", 2.5), "must be an integer of at least 1, got 2.5"),
+        (lambda: Stage("step", 5, settle="yes"), "`Stage(settle=...)` must be True or False, got 'yes'"),
+        (lambda: Warmup((Stage("step", 5), 50), 0.8), "must be a tuple of `Stage` records"),
+        (lambda: Warmup(Stage("step", 5), 0.8), "must be a tuple of `Stage` records"),
     ]
     for number, (call, complaint) in enumerate(cases):
         try:
@@ -204,3 +216,15 @@ def test_chains_are_placed_on_workers_and_devices():
     assert place(8, 3).num_workers == 3
     assert place([device], 2).devices == (device, device)
     assert 1 <= place(None, 64).num_workers <= 64
+
+
+def test_trees_of_a_gibbs_update_tell_their_saturation():
+    prior = priors.NormalGamma(parametrisation="centered")
+    posterior = BayesianNetwork(MLP((1, 2, 1)), prior, likelihoods.Gaussian()).condition(np.ones((3, 1)), np.zeros(3))
+    kernel = GibbsHMC(NUTS(max_doublings=2, step_size=1e-3))
+    samples = ergonet.sample(posterior, kernel, num_chains=2, num_warmup=0, num_draws=6, seed=0, progress=False)
+    assert samples.diagnostics()["max_tree_depth_fraction"] == 1.0
+    scales = samples.scales()
+    assert {"noise", "layers.0.weight"} <= set(scales)
+    assert all(values.shape == (2, 6) for values in scales.values())
+    assert {"scale of noise"} <= {name.split("[")[0] for name in samples.summary().index}

@@ -81,6 +81,19 @@ def test_a_packed_loop_is_a_while_loop(turns):
         np.testing.assert_array_equal(words(one), words(other))
 
 
+@pytest.mark.parametrize("count", [1, 8, 9, 17])
+def test_any_number_of_scalars_travels_packed(count):
+    start = [jnp.asarray(place, dtype) for dtype in (jnp.float32, jnp.int32, jnp.uint32) for place in range(count)]
+
+    def turn(scalars):
+        return [scalar + 2 for scalar in scalars[:-1]] + [scalars[-1] * 3]
+
+    ours = jax.jit(lambda s: packed_while_loop(lambda s: s[0] < 9, turn, s))(start)
+    theirs = jax.jit(lambda s: lax.while_loop(lambda s: s[0] < 9, turn, s))(start)
+    assert [one.dtype for one in ours] == [one.dtype for one in start]
+    np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+
+
 def test_a_packed_loop_in_batches():
     def run(start):
         return packed_while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * 2), (start, jnp.asarray(1.0)))

@@ -8,6 +8,8 @@ With the usual gamma of 0.05 one transition moves log e_t by 20 / sqrt(t) times 
 quickly, but for its first hundred iterations e_t overshoots from side to side; acceptance is concave in log e, so the
 average of such iterates is accepted more often than they were: 0.9 for a target of 0.8 after 50 transitions. So a
 recursion can *settle*: start over around the step size found so far, with gamma = 0.2 and mu = log e0.
+
+Where every trajectory is rejected, or none, log e_t runs away: it is held within 40 of 0, so that e_t stays a number.
 """
 
 import math
@@ -21,6 +23,7 @@ GAMMA = 0.05
 SETTLED_GAMMA = 0.2
 T0 = 10.0
 KAPPA = 0.75
+LARGEST_LOG = 40.0
 
 
 class DualAveraging(eqx.Module):
@@ -63,6 +66,7 @@ def update(
     weight = 1 / (count + T0)
     mean_error = (1 - weight) * jnp.where(restarts, 0, state.mean_error) + weight * (target - acceptance)
     log_step = mu - jnp.sqrt(count) / jnp.where(settled, SETTLED_GAMMA, GAMMA) * mean_error
+    log_step = jnp.clip(log_step, -LARGEST_LOG, LARGEST_LOG)
     share = count**-KAPPA
     log_average = share * log_step + (1 - share) * state.log_average
     new = DualAveraging(mu=mu, count=count, mean_error=mean_error, log_average=log_average, settled=settled)

@@ -184,7 +184,7 @@ def _key(seed: int) -> PRNGKey:
 def _stats(positions: np.ndarray) -> dict[str, np.ndarray]:
     shape = 1, positions.shape[0]
     unknown = np.full(shape, np.nan, positions.dtype)
-    names = ("lp", "energy", "energy_error", "acceptance_rate", "step_size")
+    names = ("lp", "energy", "energy_error", "max_energy_error", "acceptance_rate", "step_size")
     none = np.zeros(shape, np.int32)
     return dict.fromkeys(names, unknown) | {
         "n_steps": none,

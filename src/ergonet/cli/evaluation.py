@@ -89,25 +89,26 @@ def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[
     kept = np.asarray(samples.positions[:, :: max(1, samples.num_draws // MOST_SCALE_DRAWS)])
     if not jax.eval_shape(model.scales, jax.ShapeDtypeStruct(kept.shape[2:], kept.dtype)):
         return {}
-    scales = jax.jit(jax.vmap(model.scales))
-    chains = [scales(chain) for chain in kept]
-    posterior = {name: np.stack([np.asarray(chain[name]) for chain in chains]) for name in chains[0]}
+    overall = jax.jit(jax.vmap(model.overall_scales))
+    names = list(overall(kept[0]))
+
+    def stacked(positions: Any) -> np.ndarray:
+        values = overall(positions)
+        return np.stack([np.asarray(values[name]) for name in names], axis=-1)
+
     keys = jax.random.split(jax.random.key(0), NUM_PRIOR_DRAWS)
-    prior = scales(jax.jit(jax.vmap(model.sample_prior))(keys))
     found = {
-        "scale_names": np.asarray(list(posterior)),
-        "scale_draws": np.stack([_overall(values, 2) for values in posterior.values()], axis=-1),
-        "scale_prior": np.stack([_overall(np.asarray(prior[name]), 1) for name in posterior], axis=-1),
+        "scale_names": np.asarray(names),
+        "scale_draws": np.stack([stacked(chain) for chain in kept]),
+        "scale_prior": stacked(jax.jit(jax.vmap(model.sample_prior))(keys)),
     }
     if model.relevance:
-        found |= {"input_names": np.asarray(inputs), "input_draws": posterior[model.relevance]}
+        by_input = jax.jit(jax.vmap(lambda position: model.scales(position)[model.relevance]))
+        found |= {
+            "input_names": np.asarray(inputs),
+            "input_draws": np.stack([np.asarray(by_input(chain)) for chain in kept]),
+        }
     return found
-
-
-def _overall(values: np.ndarray, kept: int) -> np.ndarray:
-    """Root mean square over all axes but the first ones."""
-    flat = values.reshape(*values.shape[:kept], -1).astype(np.float64)
-    return np.sqrt(np.mean(flat**2, axis=-1))
 
 
 def _classification(samples: Samples, dataset: Dataset, model: Any) -> tuple[dict[str, np.ndarray], dict[str, float]]:

@@ -43,7 +43,7 @@ def run(settings: Settings, *, num_draws: int, out: str) -> str:
     build.check(settings)
     settings = build.complete(settings, dataset.preprocessing)
     model = build.model_of(settings, dataset.preprocessing)
-    sys.stdout.write(f"{model.prior.describe()}\n")
+    sys.stdout.write(f"{model.describe()}\n")
 
     from ergonet.prediction.prior_check import prior_predictive
 
@@ -68,8 +68,9 @@ def _reals(dataset: "Dataset", found: "PriorPrediction", along: np.ndarray, feat
 
     preprocessing = dataset.preprocessing
     name, target = preprocessing.encoded_names[feature], preprocessing.target_names[0]
-    spread = found.mean[:, :, 0].std(axis=1)  # standardised: the target's own is 1
-    low, middle, high = np.percentile(spread, (5, 50, 95))
+    lost = ~np.isfinite(found.mean).all(axis=(1, 2))
+    spread = np.where(lost, np.inf, found.mean[:, :, 0].std(axis=1))  # standardised: the target's own is 1
+    low, middle, high = np.percentile(spread, (5, 50, 95), method="inverted_cdf")
     scale = float(preprocessing.target_sd[0])
     truth = preprocessing.inverse_mean(dataset.y_train)[:, 0]
     predicted = preprocessing.inverse_mean(found.targets)[..., 0]
@@ -84,7 +85,7 @@ def _reals(dataset: "Dataset", found: "PriorPrediction", along: np.ndarray, feat
     told = (
         f"Over the rows, a function from the prior has a standard deviation of {scale * middle:.3g} in the median "
         f"({scale * low:.3g} to {scale * high:.3g} in 90 % of the draws); that of {target} is {scale:.3g}.\n"
-    )
+    ) + _overflows(lost)
     if middle > WIDE:
         told += (
             f"That is {middle:.2g} times the target's: most functions from the prior are far too steep. Use a smaller "
@@ -102,7 +103,8 @@ def _classes(dataset: "Dataset", found: "PriorPrediction", along: np.ndarray, fe
     from ergonet import plots
 
     name = dataset.preprocessing.encoded_names[feature]
-    surest = found.mean.max(axis=2)
+    lost = ~np.isfinite(found.mean).all(axis=(1, 2))
+    surest = np.where(lost[:, None], 1.0, found.mean.max(axis=2))
     x = dataset.x_train[:, feature]
     label = f"P({dataset.preprocessing.classes[0]})"
     grid = np.linspace(x.min(), x.max(), POINTS)
@@ -117,7 +119,17 @@ def _classes(dataset: "Dataset", found: "PriorPrediction", along: np.ndarray, fe
     told = (
         f"Before any data, the surest class has probability {np.median(surest):.2f} in the median; it is above {SURE} "
         f"at {sure:.0%} of the rows. One class wins at {np.median(most):.0%} of the rows of a draw.\n"
-    )
+    ) + _overflows(lost)
     if sure > MOSTLY:
         told += "The prior is sure of itself nearly everywhere: use a smaller `--prior-scale` (or width).\n"
     return f"{told}Picture: {path}"
+
+
+def _overflows(lost: np.ndarray) -> str:
+    """A sentence about draws whose functions are not finite."""
+    if not lost.any():
+        return ""
+    return (
+        f"{np.mean(lost):.0%} of the functions from the prior are not finite: its scales reach beyond what numbers can "
+        f"say. Give them a narrower prior, such as a larger `alpha`.\n"
+    )

@@ -242,6 +242,12 @@ def resolve(source: str | None, file: Table, options: Table) -> Settings:
             "There is nothing to learn from: give DATA, a file or a built-in name (`ergonet datasets` lists them)."
         )
     table = merge(GENERAL, BUILT_IN.get(str(source), {}))
+    patterns, asked = file.get("prior", {}), options.get("prior", {})
+    if isinstance(patterns, Mapping) and _has_patterns(patterns) and asked and "name" not in asked:
+        raise SettingError(
+            f"`--prior-scale` cannot change the priors of {', '.join(map(repr, patterns))} in the settings file. Set "
+            f"their scale there, or give `--prior` too, which takes the place of them all."
+        )
     # File and options first: a table of the file that has no name says more of what an option names.
     given = merge(file, merge(options, {"data": {"source": source}}))
     return Settings.from_table(merge(table, given))

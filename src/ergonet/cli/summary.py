@@ -80,7 +80,17 @@ def _trust(metrics: Mapping[str, Any]) -> list[Row]:
             _fixed(found, "min_ess_bulk_function", 0),
             f"worst (median {median}); at least {needed}",
         ),
+        *_scales_trust(found, needed),
         *(_minibatch_trust(found) if "mean_kinetic_temperature" in found else _trajectory_trust(found)),
+    ]
+
+
+def _scales_trust(found: Mapping[str, Any], needed: int) -> list[Row]:
+    if "max_rhat_scales" not in found:
+        return []
+    return [
+        ("R-hat of scales", _fixed(found, "max_rhat_scales", 3), f"worst learned scale; at most {advice.LARGEST_RHAT}"),
+        ("ESS of scales", _fixed(found, "min_ess_bulk_scales", 0), f"worst; at least {needed}"),
     ]
 
 

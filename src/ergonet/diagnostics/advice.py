@@ -166,6 +166,26 @@ def _few_draws(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
     return [Finding(problem=True, sentence=sentence)]
 
 
+def _scales(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
+    needed = FEWEST_EFFECTIVE_DRAWS_PER_CHAIN * int(metrics.get("num_chains") or 1)
+    largest, smallest = _number(diagnostics, "max_rhat_scales"), _number(diagnostics, "min_ess_bulk_scales")
+    found = []
+    if largest > LARGEST_RHAT:
+        found.append(f"R-hat is {_two_digits_above_one(largest)}, and should be at most {LARGEST_RHAT}")
+    if smallest < needed:
+        found.append(f"the worst has {smallest:.0f} effective draws, and should have {needed}")
+    if not found:
+        return []
+    return [
+        Finding(
+            problem=True,
+            sentence=f"The learned scales of weights or noise do not mix: {'; '.join(found)}. Predictions may hold all "
+            "the same, what the run says of scales and of the relevance of inputs does not. Run more draws, or sample "
+            "weights and scales jointly with non-centred weights, as `NUTS` does by default.",
+        )
+    ]
+
+
 def _energy(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
     smallest = _number(diagnostics, "min_ebfmi")
     if not smallest < SMALLEST_E_BFMI:
@@ -261,6 +281,7 @@ _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], .
     _divergences,
     _disagreement,
     _few_draws,
+    _scales,
     _energy,
     _saturation,
     _acceptance,

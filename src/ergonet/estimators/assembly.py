@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ergonet import _named
 from ergonet._errors import SettingError
 from ergonet.models import registry
 from ergonet.models.activation import activation
@@ -35,7 +36,7 @@ def network(num_inputs: int, hidden: Any, num_outputs: int, *, activation_name: 
 
 
 def prior(choice: Any, *, task: str, hidden: Any, bias: bool) -> Prior:
-    """What suits the task, where nothing is chosen; a name; a prior; or a mapping of leaf patterns to either.
+    """What suits the task, where nothing is chosen; a name; a table; a prior; or patterns of leaves with any of these.
 
     The default is N(0, 1 / fan_in) for weights and N(0, 1) for biases, with output weights `OUTPUT_SCALE` times as
     wide: functions of one or two standard deviations of a scaled target, or logits of about 2.5.
@@ -44,15 +45,16 @@ def prior(choice: Any, *, task: str, hidden: Any, bias: bool) -> Prior:
         last = {f"layers.{len(hidden_sizes(hidden))}.weight": FanInNormal(OUTPUT_SCALE[task])}
         weights = last | ({"*.weight": FanInNormal(1.0)} if hidden_sizes(hidden) else {})
         return weights | ({"*.bias": Normal(1.0)} if bias else {})
-    if isinstance(choice, Mapping):
-        return {pattern: registry.prior(one) if isinstance(one, str) else one for pattern, one in choice.items()}
-    return registry.prior(choice) if isinstance(choice, str) else choice
+    chosen = _named.from_choice(choice, registry.prior)
+    if isinstance(chosen, Mapping):
+        return {pattern: _named.from_choice(one, registry.prior) for pattern, one in chosen.items()}
+    return chosen
 
 
 def likelihood(choice: Any, *, task: str, num_classes: int = 0) -> AbstractLikelihood:
-    """None: what suits the task; a name; or a likelihood of that task."""
+    """None: what suits the task; a name; a table of `name` and settings; or a likelihood of that task."""
     chosen = registry.default_likelihood(task, num_classes) if choice is None else choice
-    chosen = registry.likelihood(chosen) if isinstance(chosen, str) else chosen
+    chosen = _named.from_choice(chosen, registry.likelihood)
     if not isinstance(chosen, AbstractLikelihood) or chosen.is_classification != (task == "classification"):
         raise SettingError(f"`likelihood={choice!r}` is not for {task}. Use one of {registry.likelihood_names(task)}.")
     return chosen
@@ -62,12 +64,10 @@ def kernel(choice: Any) -> AnyKernel:
     """None: NUTS; a name; a mapping of `name` and settings; or a kernel."""
     if choice is None:
         return NUTS()
-    if isinstance(choice, AnyKernel):
-        return choice
-    table = {"name": choice} if isinstance(choice, str) else choice
-    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
+    chosen = _named.from_choice(choice, kernel_by_name)
+    if not isinstance(chosen, AnyKernel):
         raise SettingError(
             f"`kernel` must be a name such as 'nuts', settings such as {{'name': 'hmc', 'num_steps': 32}}, or a kernel "
             f"such as `ergonet.HMC()`, got {choice!r}."
         )
-    return kernel_by_name(table["name"], {key: value for key, value in table.items() if key != "name"})
+    return chosen

@@ -180,4 +180,7 @@ def _as_json(name: str, value: Any) -> Any:
         return [_as_json(name, item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): _as_json(name, item) for key, item in value.items()}
-    raise CapabilityError(f"`{name}={value!r}` cannot be saved as text. Give it by name, or use joblib instead.")
+    raise CapabilityError(
+        f"`{name}={value!r}` cannot be saved as text. Give it by name, or by a table of `name` and settings, or use "
+        f"joblib instead."
+    )

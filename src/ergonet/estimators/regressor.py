@@ -23,11 +23,13 @@ class BayesianRegressor(MultiOutputMixin, RegressorMixin, BayesianEstimator):
         activation: tanh, relu, sigmoid, silu, gelu or softplus.
         bias: whether layers have biases.
         prior: None: N(0, 1 / fan_in) weights and N(0, 1) biases, with output weights 2 times as wide; a name such as
-            `normal`; a prior; or a mapping of leaf patterns (`layers.0.weight`, `*.bias`) to priors or names.
-        likelihood: None: Gaussian; a name; or a likelihood.
+            `normal`; a table such as `{"name": "normal-gamma", "parametrisation": "centered"}`; a prior; or a mapping
+            of leaf patterns (`layers.0.weight`, `*.bias`) to any of these.
+        likelihood: None: Gaussian; a name, a table of `name` and settings, or a likelihood, in scaled units.
         noise: known noise standard deviation in the units of y, above 0; None: learned.
         kernel: None: `ergonet.NUTS()`; a name: nuts, xhmc, hmc, windowed, mala or random-walk; settings such as
-            `{"name": "hmc", "num_steps": 32}`; or a kernel.
+            `{"name": "hmc", "num_steps": 32}`; or a kernel. For priors that learn their scales also gibbs, dynamical-a
+            and dynamical-b.
         num_chains: independent chains, at least 1.
         num_warmup: transitions of each chain that tune the kernel and are not kept.
         num_draws: kept draws of each chain.

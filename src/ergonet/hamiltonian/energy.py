@@ -22,6 +22,12 @@ def total_energy(phase: Phase) -> Scalar:
     return phase.potential + kinetic_energy(phase.momentum)
 
 
+def momentum_products(momentum: Position, previous: Position) -> tuple[Scalar, Scalar]:
+    """|w|^2 and w'w_previous, summed at once: each dot by itself would be four loops on a CPU."""
+    square, cross = jnp.sum(jnp.stack([momentum * momentum, momentum * previous]), axis=1)
+    return square, cross
+
+
 def is_divergent(energy_error: Scalar) -> Flag:
     """True where `energy_error = H - H_start` is above the threshold, infinite or not a number."""
     return ~((energy_error <= DIVERGENCE_THRESHOLD) & (energy_error > -jnp.inf))

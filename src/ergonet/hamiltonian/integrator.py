@@ -11,6 +11,7 @@ import abc
 from collections.abc import Callable
 
 import equinox as eqx
+from jax import lax
 
 from ergonet._errors import SettingError, suggest
 from ergonet._types import Position, Scalar
@@ -31,7 +32,7 @@ class AbstractIntegrator(eqx.Module):
 
     @abc.abstractmethod
     def step(self, target: Target, metric: AbstractMetric, step_size: Scalar, phase: Phase) -> Phase:
-        """One step of signed size `step_size` from `phase`."""
+        """One step of signed size `step_size` from `phase`, with a force at its end if it began with one."""
 
 
 class Composition(AbstractIntegrator):
@@ -69,14 +70,18 @@ class Composition(AbstractIntegrator):
 
     def step(self, target: Target, metric: AbstractMetric, step_size: Scalar, phase: Phase) -> Phase:
         kicks, drifts = self.coefficients[::2], self.coefficients[1::2]
-        momentum = phase.momentum - (kicks[0] * step_size) * metric.to_momentum(phase.gradient)
+        keeps_force = phase.force is not None
+        force = metric.to_momentum(phase.gradient) if phase.force is None else phase.force
+        momentum = phase.momentum - (kicks[0] * step_size) * force
         for kick, drift in zip(kicks[1:], drifts, strict=True):
             position = phase.position + (drift * step_size) * metric.to_position(momentum)
             if self.after_drift is not None:
                 position, momentum = self.after_drift(position, momentum)
+            position = lax.optimization_barrier(position)  # else XLA works it out anew for each of its readers
             phase = phase_at(target, position, momentum)
-            momentum = momentum - (kick * step_size) * metric.to_momentum(phase.gradient)
-        return Phase(position=phase.position, momentum=momentum, potential=phase.potential, gradient=phase.gradient)
+            force = metric.to_momentum(phase.gradient)
+            momentum = momentum - (kick * step_size) * force
+        return Phase(phase.position, momentum, phase.potential, phase.gradient, force if keeps_force else None)
 
 
 _B_TWO_STAGE = 0.21178

@@ -220,7 +220,10 @@ class DenseMetric(AbstractMetric):
         return jnp.zeros((position.size, position.size), position.dtype)
 
     def learned(self, count: Scalar, mean: Float[Array, "observed"], squares: Array) -> "DenseMetric":
-        return self.with_covariance(shrunk_covariance(count, squares))
+        covariance = shrunk_covariance(count, squares)
+        is_variance = jnp.eye(covariance.shape[0], dtype=bool)
+        kept = 1 - correlation_shrinkage(count, covariance)
+        return self.with_covariance(jnp.where(is_variance, covariance, kept * covariance))
 
     def with_covariance(self, covariance: Array) -> "DenseMetric":
         return DenseMetric(factor=jnp.linalg.cholesky(covariance))
@@ -251,6 +254,19 @@ def shrunk_covariance(count: Scalar, squares: Array) -> Array:
     if squares.ndim == 2:
         return count / (count + 5) * covariance + floor * jnp.eye(covariance.shape[0], dtype=covariance.dtype)
     return count / (count + 5) * covariance + floor
+
+
+def correlation_shrinkage(count: Scalar, covariance: Float[Array, "dim dim"]) -> Scalar:
+    """The share of every correlation that a dense metric leaves out: 5 / (n + 5) / (1 + (n / dim)^4) + rounding.
+
+    Stan's floor is absolute, in the units of the position: of fewer draws than dimensions, spread wider than 1, it
+    leaves a matrix without a Cholesky factor in single precision, or one with directions far too narrow.
+    So correlations shrink with the weight that Stan gives its guess beside n draws, which hardly counts beyond twice
+    as many draws as dimensions; variances stay Stan's. The other term is the rounding of sums of n products.
+    """
+    dim = covariance.shape[0]
+    rounding = jnp.finfo(covariance.dtype).eps * jnp.sqrt(dim * count)
+    return 5 / (count + 5) / (1 + (count / dim) ** 4) + rounding
 
 
 _METRICS = ("identity", "diagonal", "diagonal-gradient", "dense")

@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 
 from ergonet._types import Position, Scalar
+from ergonet.hamiltonian.metric import AbstractMetric, DenseMetric
 from ergonet.models.target import Target
 
 
@@ -14,15 +15,24 @@ class Phase(eqx.Module):
     textbook momentum with p ~ N(0, M). A standardised momentum is N(0, I) under every metric, its kinetic
     energy is `|momentum|^2 / 2`, and inner products such as (M^-1 p)'p' become plain dot products. The
     metric enters only where positions and gradients meet momenta (`metric.py`).
+
+    The force L^T gradient ends one step and begins the next; it is kept where that saves a product (`with_force`).
     """
 
     position: Position
     momentum: Position
     potential: Scalar
     gradient: Position
+    force: Position | None = None
 
 
 def phase_at(target: Target, position: Position, momentum: Position) -> Phase:
     """Evaluate the potential and its gradient at `position` (one gradient)."""
     potential, gradient = jax.value_and_grad(target.potential)(position)
     return Phase(position=position, momentum=momentum, potential=potential, gradient=gradient)
+
+
+def with_force(phase: Phase, metric: AbstractMetric) -> Phase:
+    """The phase with its force under a dense metric; under others it is made anew for less than it costs to carry."""
+    force = metric.to_momentum(phase.gradient) if isinstance(metric, DenseMetric) else None
+    return Phase(phase.position, phase.momentum, phase.potential, phase.gradient, force)

@@ -19,10 +19,10 @@ from ergonet.samplers.base import AbstractKernel, Tuning
 
 
 def finish_stage(
-    kernel: AbstractKernel, target: Target, record: ChainRecord, plan: Plan, is_last: Bool[Array, ""]
+    kernel: AbstractKernel, target: Target, record: ChainRecord, plan: Plan, tuning_rests: Bool[Array, ""]
 ) -> ChainRecord:
     """`chains.finish_stage` for every lane."""
-    return jax.vmap(lambda lane: chains.finish_stage(kernel, target, lane, plan, is_last))(record)
+    return jax.vmap(lambda lane: chains.finish_stage(kernel, target, lane, plan, tuning_rests))(record)
 
 
 def advance_chain(
@@ -46,14 +46,14 @@ def advance_chain(
     def begin(lane: ChainRecord):
         tuning = chains.proposed_length(kernel, lane, plan)
         key = jax.random.fold_in(lane.key, lane.transition)
-        return kernel.begin(key, target.with_offset(lane.offset), lane.state, tuning), tuning
+        return kernel.begin(key, target.around(lane.origin), lane.state, tuning), tuning
 
     def conclude(lane: ChainRecord, trajectory: Any, tuning: Tuning, lane_draws: Draws, start: Array):
         state, info = kernel.conclude(trajectory)
         learning, new_tuning = chains.learn(kernel, target, lane, tuning, plan, state, info)
         index = ((lane.transition - start) // thin.astype(start.dtype)).astype(jnp.int32)
         is_first = (lane.transition - start) % thin.astype(start.dtype) == 0
-        row = chains.drawn(state, lane.tuning.step_size, info, lane.offset)
+        row = chains.drawn(state, lane.tuning.step_size, info, lane.origin)
         before = jax.tree.map(lambda all_: all_[index], lane_draws)
         merged = chains.merge_infos(before.info, row.info)
         info = jax.tree.map(lambda one, both: jnp.where(is_first, one, both), row.info, merged)
@@ -69,7 +69,7 @@ def advance_chain(
             state=state,
             tuning=new_tuning,
             learning=learning,
-            offset=lane.offset,
+            origin=lane.origin,
         )
         return lane, *begin(lane), lane_draws
 
@@ -79,7 +79,7 @@ def advance_chain(
     def body(carry: Any):
         records, trajectories, tunings, all_draws = carry
         active = records.transition - first < wanted
-        advanced = jax.vmap(lambda lane, t, u: kernel.advance(target.with_offset(lane.offset), t, u))(
+        advanced = jax.vmap(lambda lane, t, u: kernel.advance(target.around(lane.origin), t, u))(
             records, trajectories, tunings
         )
         trajectories = _where(active, advanced, trajectories)

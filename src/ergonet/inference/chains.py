@@ -19,9 +19,10 @@ from ergonet.adaptation import dual_averaging, length, welford
 from ergonet.adaptation.dual_averaging import DualAveraging
 from ergonet.adaptation.initial_step import find_first_step
 from ergonet.adaptation.length import LengthScores
-from ergonet.adaptation.warmup import Stage
+from ergonet.adaptation.warmup import FEWEST_OBSERVED, Stage
 from ergonet.adaptation.welford import Moments
-from ergonet.models.target import Target
+from ergonet.hamiltonian.metric import AbstractMetric
+from ergonet.models.target import Origin, Target
 from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, run_transition
 
 START_KEY, PROBE_KEY = 0xFFFF_FFFF, 0xFFFF_FFFE  # fold_in numbers that transitions do not reach
@@ -38,8 +39,8 @@ class Learning(eqx.Module):
 class ChainRecord(eqx.Module):
     """A chain between two transitions.
 
-    Potentials in its state leave out `offset`, the sum over rows at the end of the last stage of its warm-up, so that
-    float32 does not round the whole sum (`Target.with_offset`). Draws have it put back.
+    Potentials in its state leave out that at `origin`, its start or the end of the last stage of its warm-up, so that
+    float32 does not round whole sums (`Target.around`). Draws have it put back.
     """
 
     key: Key[Array, "..."]
@@ -47,7 +48,7 @@ class ChainRecord(eqx.Module):
     state: State
     tuning: Tuning
     learning: Learning
-    offset: Float[Array, "..."]
+    origin: Origin
 
 
 class Plan(eqx.Module):
@@ -114,7 +115,8 @@ def start_chain(
 
 def first_record(kernel: AbstractKernel, target: Target, key: PRNGKey, position: Array) -> ChainRecord:
     """A chain at its starting position, before anything has been learned."""
-    state = kernel.init(target, position)
+    origin = target.origin(position)
+    state = kernel.init(target.around(origin), position)
     tuning = kernel.tuning(target, position)
     learning = Learning(
         averaging=dual_averaging.restart(tuning.step_size),
@@ -127,7 +129,7 @@ def first_record(kernel: AbstractKernel, target: Target, key: PRNGKey, position:
         state=state,
         tuning=tuning,
         learning=learning,
-        offset=jnp.zeros_like(state.potential),
+        origin=origin,
     )
 
 
@@ -146,7 +148,7 @@ def advance_chain(
     capacity: int,
 ) -> tuple[ChainRecord, Draws]:
     """`count` kept draws of `thin` transitions each, at most `capacity` of them."""
-    target = target.with_offset(record.offset)
+    target = target.around(record.origin)
     blank = blank_draws(kernel, target, record, capacity)
 
     def transition(_: Count, carry: tuple[ChainRecord, Info]) -> tuple[ChainRecord, Info]:
@@ -161,7 +163,7 @@ def advance_chain(
             state=state,
             tuning=tuning,
             learning=learning,
-            offset=record.offset,
+            origin=record.origin,
         ), merge_infos(before, info)
 
     def kept(index: Count, carry: tuple[ChainRecord, Draws]) -> tuple[ChainRecord, Draws]:
@@ -169,17 +171,18 @@ def advance_chain(
         step_size = record.tuning.step_size
         nothing = no_info(jax.tree.map(lambda leaf: leaf[0], blank.info))
         record, info = lax.fori_loop(0, thin, transition, (record, nothing))  # one body, so one compilation of it
-        row = drawn(record.state, step_size, info, record.offset)
+        row = drawn(record.state, step_size, info, record.origin)
         written = jax.tree.map(lambda all_, new: lax.dynamic_update_index_in_dim(all_, new, index, 0), draws, row)
         return record, written
 
     return lax.fori_loop(0, count, kept, (record, blank))
 
 
-def drawn(state: State, step_size: Scalar, info: Info, offset: Scalar) -> Draws:
-    """A row of draws, with the offset put back."""
-    whole = eqx.tree_at(lambda one: one.energy, info, info.energy + offset)
-    return Draws(positions=state.position, potential=state.potential + offset, step_size=step_size, info=whole)
+def drawn(state: State, step_size: Scalar, info: Info, origin: Origin) -> Draws:
+    """A row of draws, with what was left out put back."""
+    whole = eqx.tree_at(lambda one: one.energy, info, info.energy + origin.potential)
+    potential = state.potential + origin.potential
+    return Draws(positions=state.position, potential=potential, step_size=step_size, info=whole)
 
 
 def blank_draws(kernel: AbstractKernel, target: Target, record: ChainRecord, capacity: int) -> Draws:
@@ -203,12 +206,18 @@ def merge_infos(before: Info, now: Info) -> Info:
         gradients=before.gradients + now.gradients,
         energy=now.energy,
         energy_error=now.energy_error,
+        max_energy_error=_furthest(before.max_energy_error, now.max_energy_error),
         diverging=before.diverging | now.diverging,
         nonfinite=before.nonfinite | now.nonfinite,
         num_steps=before.num_steps + now.num_steps,
         tree_depth=jnp.maximum(before.tree_depth, now.tree_depth),
         moved=before.moved | now.moved,
     )
+
+
+def _furthest(before: Array, now: Array) -> Array:
+    """The one that is further from 0; what is not a number is furthest."""
+    return jnp.where((jnp.abs(before) >= jnp.abs(now)) | jnp.isnan(before), before, now)
 
 
 def proposed_length(kernel: AbstractKernel, record: ChainRecord, plan: Plan) -> Tuning:
@@ -257,15 +266,15 @@ def learn(
 
 
 def finish_stage(
-    kernel: AbstractKernel, target: Target, record: ChainRecord, plan: Plan, is_last: Bool[Array, ""]
+    kernel: AbstractKernel, target: Target, record: ChainRecord, plan: Plan, tuning_rests: Bool[Array, ""]
 ) -> ChainRecord:
-    """Apply what a stage has learned, and take the potential's offset where the chain is now.
+    """Apply what a stage has learned, and take the potential's origin where the chain is now.
 
-    The metric is renewed and a step size searched for it; the best length is taken; after the last stage the averaged
-    step size stays.
+    The metric is renewed where all of the new one is finite, and a step size searched for it; the best length is
+    taken; where the tuning of the step size rests, after the last stage or for the next, its average stays.
     """
-    offset = target.offset_at(record.state.position)
-    target = target.with_offset(offset)
+    origin = target.origin(record.state.position)
+    target = target.around(origin)
     record = eqx.tree_at(lambda one: one.state.potential, record, target.potential(record.state.position))
     needs, learning, tuning = kernel.warmup(), record.learning, record.tuning
     metric, averaging, num_steps, lengths = (
@@ -278,7 +287,7 @@ def finish_stage(
     moments = learning.moments
     if needs.learn_metric:
         renewed = metric.learned(moments.count, moments.mean, moments.squares)
-        usable = plan.learn_metric & (moments.count > 2)
+        usable = plan.learn_metric & (moments.count >= FEWEST_OBSERVED) & _is_finite(renewed)
         metric = jax.tree.map(lambda n, o: jnp.where(usable, n, o), renewed, metric)
         fresh = welford.blank(moments.mean, moments.squares)
         moments = jax.tree.map(lambda n, o: jnp.where(plan.learn_metric, n, o), fresh, moments)
@@ -288,19 +297,23 @@ def finish_stage(
         lengths = jax.tree.map(lambda n, o: jnp.where(plan.tune_length, n, o), fresh_scores, lengths)
     if needs.tune_step_size:
         tuned = plan.tune_step_size & (averaging.count > 0)
-        step_size = jnp.where(tuned & is_last, dual_averaging.averaged(averaging), step_size)
-        renew = plan.learn_metric & ~is_last
+        step_size = jnp.where(tuned & tuning_rests, dual_averaging.averaged(averaging), step_size)
         probe_key = jax.random.fold_in(record.key, jnp.uint32(PROBE_KEY) - record.transition)
         candidate = Tuning(step_size=dual_averaging.averaged(averaging), metric=metric, num_steps=num_steps)
         searched = find_first_step(kernel, probe_key, target, record.state, candidate)
-        step_size = jnp.where(renew, searched, step_size)
+        step_size = jnp.where(plan.learn_metric, searched, step_size)
         restarted = dual_averaging.restart(step_size)
-        averaging = jax.tree.map(lambda n, o: jnp.where(renew, n, o), restarted, averaging)
+        averaging = jax.tree.map(lambda n, o: jnp.where(plan.learn_metric, n, o), restarted, averaging)
     return ChainRecord(
         key=record.key,
         transition=record.transition,
         state=record.state,
         tuning=Tuning(step_size=step_size, metric=metric, num_steps=num_steps),
         learning=Learning(averaging=averaging, moments=moments, lengths=lengths),
-        offset=offset,
+        origin=origin,
     )
+
+
+def _is_finite(metric: AbstractMetric) -> Bool[Array, ""]:
+    """Whether every number of a metric is finite; one that is not would reject every transition from then on."""
+    return jax.tree.reduce(lambda so_far, leaf: so_far & jnp.all(jnp.isfinite(leaf)), metric, jnp.ones((), bool))

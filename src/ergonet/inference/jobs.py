@@ -120,12 +120,12 @@ class Job:
         if self._settings.kernel.warmup().tune_step_size:
             self._record = self._finish(Plan.of_search())
 
-    def _finish(self, plan: Plan, *, is_last: bool = False) -> Any:
-        return self._programs.finish_stage(*self._finish_arguments(plan, is_last=is_last))
+    def _finish(self, plan: Plan, *, tuning_rests: bool = False) -> Any:
+        return self._programs.finish_stage(*self._finish_arguments(plan, tuning_rests=tuning_rests))
 
-    def _finish_arguments(self, plan: Plan, *, is_last: bool = False) -> tuple[Any, ...]:
+    def _finish_arguments(self, plan: Plan, *, tuning_rests: bool = False) -> tuple[Any, ...]:
         s = self._settings
-        return s.kernel, self._target, self._record, plan, np.asarray(is_last)
+        return s.kernel, self._target, self._record, plan, np.asarray(tuning_rests)
 
     def _advance(self, plan: Plan, count: int) -> tuple[Any, Draws]:
         positional, named = self._advance_arguments(plan, count)
@@ -165,9 +165,8 @@ class Job:
         return Block(is_warmup=is_warmup, start=start, count=count, fields=fields)
 
     def _finish_stage(self, stage: Any) -> None:
-        s = self._settings
-        is_last = self._stage + 1 == len(s.warmup.stages)
-        self._record = self._finish(self._plan(stage), is_last=is_last)
+        rests = self._settings.warmup.tuning_rests_after(self._stage)
+        self._record = self._finish(self._plan(stage), tuning_rests=rests)
         self._stage += 1
         self._in_stage = 0
 

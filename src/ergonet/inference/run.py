@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from ergonet._errors import CapabilityError, SamplingWarning, SettingError, TimeLimitError
-from ergonet.adaptation.warmup import Warmup, stan_windows
+from ergonet.adaptation.warmup import Warmup, recipe_of
 from ergonet.inference.asked import check_asked, open_store
 from ergonet.inference.devices import Placement, place
 from ergonet.inference.jobs import Block, Job, Settings, chunk_capacity
@@ -114,7 +114,7 @@ def sample(
     kernel = NUTS() if kernel is None else kernel
     if not isinstance(kernel, AbstractKernel):
         raise CapabilityError(f"`kernel` must be a kernel such as `ergonet.NUTS()`, got {kernel!r}.")
-    recipe = stan_windows(kernel.warmup(), num_warmup) if warmup is None else warmup
+    recipe = recipe_of(warmup, kernel.warmup(), num_warmup)
     placement = place(devices, num_chains)
     reporter = choose_progress(progress)
     itemsize = jax.eval_shape(lambda: target.initial_position(jax.random.key(0))).dtype.itemsize

@@ -19,7 +19,7 @@ from ergonet.diagnostics.function_space import ConvergenceSummary, summarise
 from ergonet.diagnostics.performance import mean_per_draw, saturated_share
 from ergonet.inference.chains import Draws, quantities
 from ergonet.inference.store import POSITIONS, ZarrStore, read_store
-from ergonet.models.target import Target, flatten_names
+from ergonet.models.target import HierarchicalTarget, Target, flatten_names
 
 BATCH_BYTES = 64 * 2**20
 MOST_WEIGHTS = 10_000  # whose effective sample size is told: half a millisecond each
@@ -27,6 +27,7 @@ STATISTICS = (
     "lp",
     "energy",
     "energy_error",
+    "max_energy_error",
     "acceptance_rate",
     "step_size",
     "n_steps",
@@ -45,6 +46,7 @@ def statistics_of(draws: Draws, count: int) -> dict[str, np.ndarray]:
         -np.asarray(draws.potential),
         info.energy,
         info.energy_error,
+        info.max_energy_error,
         info.acceptance,
         draws.step_size,
         info.num_steps,
@@ -63,8 +65,9 @@ class Samples:
 
     Attributes:
         positions: `[chain, draw, dim]`, a NumPy array or a lazy Zarr array.
-        stats: `[chain, draw]` by name: lp, energy, energy_error, acceptance_rate, step_size, n_steps, gradients,
-            tree_depth (-1: no tree), diverging, nonfinite, moved; of a minibatch kernel those of `MinibatchResult`.
+        stats: `[chain, draw]` by name: lp, energy, energy_error, max_energy_error, acceptance_rate, step_size, n_steps,
+            gradients, tree_depth (-1: no tree), diverging, nonfinite, moved; of a minibatch kernel those of
+            `MinibatchResult`.
         warmup_stats: the same for the warm-up.
         seconds: `setup`, `compile`, `warmup`, `sampling`, `total`; wall-clock.
         gradients: `warmup`, `sampling`: potential gradients of all chains.
@@ -126,6 +129,18 @@ class Samples:
             ]
         )
 
+    def scales(self) -> dict[str, np.ndarray]:
+        """Learned standard deviations of weights and noise by name, `[chain, draw]`; of inputs `[chain, draw, input]`.
+
+        Those of several groups are one figure, their root mean square. Empty where the target learns none.
+        """
+        target = self.target
+        if not isinstance(target, HierarchicalTarget):
+            return {}
+        chains = [[_scales(target, jnp.asarray(block)) for block in self._blocks(c)] for c in range(self.num_chains)]
+        names = chains[0][0]
+        return {name: np.stack([np.concatenate([one[name] for one in blocks]) for blocks in chains]) for name in names}
+
     def _blocks(self, chain: int):
         rows = max(1, BATCH_BYTES // (4 * self.positions.shape[2]))
         for start in range(0, self.num_draws, rows):
@@ -149,6 +164,10 @@ class Samples:
             "median_ess_bulk_weights": float(np.median(weights)) if weights.size else math.nan,
             "mean_gradients_per_draw": float(np.mean(mean_per_draw(self.stats["gradients"]))),
         }
+        learned = [values.reshape(*values.shape[:2], -1) for values in self.scales().values()]
+        if learned:
+            scales = summarise(np.concatenate(learned, axis=2))
+            found |= {"max_rhat_scales": scales.max_rhat, "min_ess_bulk_scales": scales.min_ess_bulk}
         return found | (minibatch_diagnostics(self.stats) if self.is_of_minibatches else self._of_trajectories())
 
     def _weights_ess(self) -> np.ndarray:
@@ -238,7 +257,7 @@ class Samples:
 
     def _named_quantities(self) -> dict[str, np.ndarray]:
         if self.target is not None and self.target.offers("monitor"):
-            return {"prediction": self.monitor()}
+            return {"prediction": self.monitor()} | {f"scale of {name}": v for name, v in self.scales().items()}
         return self.parameters() if self.target is not None else {"x": np.asarray(self.positions)}
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -275,6 +294,11 @@ class Samples:
 @eqx.filter_jit
 def _monitor(target: Target, positions: Any) -> Any:
     return jax.lax.map(lambda position: quantities(target, position), positions, batch_size=64)
+
+
+@eqx.filter_jit
+def _scales(target: HierarchicalTarget, positions: Any) -> dict[str, Any]:
+    return jax.vmap(target.scales)(positions)
 
 
 def _subscript(shape: tuple[int, ...], index: tuple[int, ...]) -> str:

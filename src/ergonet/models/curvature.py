@@ -36,7 +36,16 @@ LEAST_SHARE = 1e-3  # floor of a hyperparameter's curvature, in units of alpha /
 
 
 def lacks_curvature(model: "BayesianNetwork", *, centered: bool) -> str:
-    """Why there are no curvatures for a model, in words; empty where there are."""
+    """Why there are no curvatures of weights and hyperparameters for a model, in words; empty where there are."""
+    for block in model.prior.blocks():
+        prior = block.prior
+        if isinstance(prior, NormalGamma) and (len(prior.levels) > 1 or prior.top.group.name in ("layer", "weight")):
+            return f"curvatures of hyperparameters need one level of precisions, by leaf or by unit, not {prior!r}"
+    return lacks_weight_curvature(model, centered=centered)
+
+
+def lacks_weight_curvature(model: "BayesianNetwork", *, centered: bool) -> str:
+    """Why there are no curvatures of the weights given the hyperparameters, likewise; hierarchies have them too."""
     if not isinstance(model.network, MLP):
         return f"curvatures are known for an `MLP`, not for {type(model.network).__name__}"
     if model.network.activation not in BOUNDED:
@@ -46,8 +55,6 @@ def lacks_curvature(model: "BayesianNetwork", *, centered: bool) -> str:
     for block in model.prior.blocks():
         prior = block.prior
         if isinstance(prior, NormalGamma):
-            if len(prior.levels) > 1 or prior.top.group.name in ("layer", "weight"):
-                return f"curvatures need one level of precisions, by leaf or by unit, not {prior!r}"
             if isinstance(prior.parametrisation, Centered) is not centered:
                 word = "centered" if centered else "non-centered"
                 return f"the prior of {block.name} must be `NormalGamma(..., parametrisation={word!r})`"

@@ -148,7 +148,8 @@ class Categorical(_NoParameters):
         return jax.device_put((labels[None, :] == np.arange(num_outputs)[:, None]).astype(np.float32))
 
     def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
-        return jnp.sum(outputs * targets, axis=0) - _log_normaliser(outputs)
+        below = _below_largest(outputs)
+        return jnp.sum(below * targets, axis=0) - jnp.log(jnp.sum(jnp.exp(below), axis=0))
 
     def mean(self, parameters: Weights, outputs: Outputs) -> Array:
         return jax.nn.softmax(outputs, axis=0)
@@ -170,13 +171,13 @@ class Categorical(_NoParameters):
         return jax.random.categorical(key, outputs, axis=0)[None, :].astype(outputs.dtype)
 
     def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
-        return outputs - _log_normaliser(outputs)[None, :]
+        below = _below_largest(outputs)
+        return below - jnp.log(jnp.sum(jnp.exp(below), axis=0))
 
 
-def _log_normaliser(outputs: Outputs) -> PerRow:
-    """Log sum_k exp(output_k) by row; the largest output is taken out, outside of the gradient."""
-    largest = jax.lax.stop_gradient(jnp.max(outputs, axis=0))
-    return jnp.log(jnp.sum(jnp.exp(outputs - largest), axis=0)) + largest
+def _below_largest(outputs: Outputs) -> Outputs:
+    """Outputs less the largest of their row, which is taken off before anything is summed, outside of the gradient."""
+    return outputs - jax.lax.stop_gradient(jnp.max(outputs, axis=0))
 
 
 class Bernoulli(_NoParameters):
@@ -193,7 +194,7 @@ class Bernoulli(_NoParameters):
         return jax.device_put(_labels(y, 2, "Bernoulli()")[None, :].astype(np.float32))
 
     def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
-        return jnp.sum(targets * outputs - jax.nn.softplus(outputs), axis=0)
+        return -jnp.sum(jax.nn.softplus((1 - 2 * targets) * outputs), axis=0)
 
     def mean(self, parameters: Weights, outputs: Outputs) -> Array:
         return jnp.concatenate([jax.nn.sigmoid(-outputs), jax.nn.sigmoid(outputs)], axis=0)

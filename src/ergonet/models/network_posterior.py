@@ -5,6 +5,7 @@ likelihood's own coordinates. Log posterior = log prior of the first two + log p
 sum over rows of the log likelihood.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,18 +13,25 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import logsumexp
 from jax.typing import DTypeLike
 
 from ergonet._errors import DataError, SettingError
 from ergonet._types import AnyArray, Array, Float, Position, PRNGKey, Scalar
 from ergonet.diagnostics.function_space import choose_reference_rows
-from ergonet.models.curvature import hyperparameter_curvature, lacks_curvature, weight_curvature
+from ergonet.models.curvature import (
+    hyperparameter_curvature,
+    lacks_curvature,
+    lacks_weight_curvature,
+    weight_curvature,
+)
 from ergonet.models.likelihood import AbstractLikelihood
 from ergonet.models.network import AbstractNetwork, Leaf, Weights, as_network
 from ergonet.models.prior import AbstractPrior, PriorAssignment, assign
 from ergonet.models.prior.assignment import jitter
+from ergonet.models.prior.density import Density
 from ergonet.models.prior.groups import BY_INPUT
-from ergonet.models.target import HierarchicalTarget
+from ergonet.models.target import HierarchicalTarget, Origin
 
 NUM_REFERENCE_ROWS = 20
 
@@ -68,6 +76,10 @@ class BayesianNetwork(eqx.Module):
         """Every named array of a position, in order."""
         return self.network.leaves() | self.prior.own() | self.likelihood.leaves()
 
+    def describe(self) -> str:
+        """Which prior falls on which leaf, and every hyperparameter, a learned noise among them; a line each."""
+        return self.prior.describe(self.likelihood.leaves())
+
     def split(self, position: Position) -> tuple[Weights, Weights]:
         """Weights of the network (not their coordinates), and the likelihood's own coordinates."""
         own, start = {}, self.prior.dim
@@ -91,6 +103,11 @@ class BayesianNetwork(eqx.Module):
                 word = f"by {part}" if values.size > 1 else "" if part in ("leaf", "layer") else part
                 found[f"{block.name} {word}".strip()] = values
         return found | self.likelihood.scales(self.split(position)[1])
+
+    def overall_scales(self, position: Position) -> dict[str, Scalar]:
+        """`scales` with one figure for each name, the root mean square of its groups, whatever the order of units."""
+        scales = self.scales(position)
+        return {name: jnp.exp(0.5 * (logsumexp(2 * jnp.log(v)) - math.log(v.size))) for name, v in scales.items()}
 
     @property
     def relevance(self) -> str:
@@ -122,10 +139,16 @@ class BayesianNetwork(eqx.Module):
         weights = self.prior.sample(key_weights, dtype, is_start=True)
         return jnp.concatenate([weights, *(value.reshape(-1) for value in own.values())])
 
+    def prior_density(self, position: Position) -> Density:
+        """Prior density of a position."""
+        density = self.prior.density(position[: self.prior.dim])
+        if not self.likelihood.leaves():
+            return density
+        return Density.product(density, Density.of_terms(self.likelihood.log_prior(self.split(position)[1])))
+
     def log_prior(self, position: Position) -> Scalar:
         """Log prior density of a position."""
-        weights = self.prior.log_prob(position[: self.prior.dim])
-        return weights + self.likelihood.log_prior(self.split(position)[1])
+        return self.prior_density(position).whole
 
     def num_outputs(self, inputs: AnyArray) -> int:
         """Outputs of the network for prepared inputs, by tracing only."""
@@ -181,7 +204,7 @@ class NetworkPosterior(HierarchicalTarget):
     inputs: Array
     targets: Array
     reference: Array
-    offset: Scalar
+    left_out: tuple[Density, Scalar] | None  # the prior, and the log likelihood of a row on average
     dim: int = eqx.field(static=True)
 
     def __init__(self, model: BayesianNetwork, inputs: Array, targets: Array, reference: Array):
@@ -189,7 +212,7 @@ class NetworkPosterior(HierarchicalTarget):
         self.inputs = inputs
         self.targets = targets
         self.reference = reference
-        self.offset = jnp.zeros((), targets.dtype)
+        self.left_out = None
         self.dim = model.dim
 
     @property
@@ -197,8 +220,11 @@ class NetworkPosterior(HierarchicalTarget):
         return self.targets.shape[1]
 
     def potential(self, position: Position) -> Scalar:
-        rows = self.log_likelihood(position) + self.offset / self.num_rows
-        return -(self.model.log_prior(position) + jnp.sum(rows)).astype(position.dtype)
+        density, rows = self.model.prior_density(position), self.log_likelihood(position)
+        if self.left_out is None:
+            return -(density.whole + jnp.sum(rows)).astype(position.dtype)
+        prior, row = self.left_out
+        return -(density.above(prior) + jnp.sum(rows - row)).astype(position.dtype)
 
     def _log_likelihood(self, position: Position, inputs: Array, targets: Array) -> Float[Array, "rows"]:
         weights, own = self.model.split(position)
@@ -212,7 +238,7 @@ class NetworkPosterior(HierarchicalTarget):
         return self.model.sample_start(key, self.targets.dtype)
 
     def offers(self, capability: str) -> bool:
-        if capability in ("gibbs", "centered curvature", "non-centered curvature"):
+        if capability in ("gibbs", "weight curvature", "centered curvature", "non-centered curvature"):
             return not self.lacks(capability)
         return capability in ("monitor", "log_likelihood", "minibatch_potential")
 
@@ -225,7 +251,14 @@ class NetworkPosterior(HierarchicalTarget):
             return "the model has no hyperparameters: give weights a prior such as `NormalGamma`, or learn the noise"
         if capability == "gibbs":
             return self.model.prior.lacks_conjugacy
+        if capability == "weight curvature":
+            return lacks_weight_curvature(self.model, centered=True)
         return lacks_curvature(self.model, centered=capability == "centered curvature")
+
+    def scales(self, position: Position) -> dict[str, Array]:
+        relevance = self.model.relevance
+        of_inputs = {relevance: self.model.scales(position)[relevance]} if relevance else {}
+        return self.model.overall_scales(position) | of_inputs
 
     def gibbs(self, key: PRNGKey, position: Position) -> Float[Array, "hyperparameters"]:
         key_prior, key_own = jax.random.split(key)
@@ -260,11 +293,12 @@ class NetworkPosterior(HierarchicalTarget):
         likelihood = scale * jnp.sum(self._log_likelihood(position, inputs, targets.T))
         return -(self.model.log_prior(position) + likelihood).astype(position.dtype)
 
-    def offset_at(self, position: Position) -> Scalar:
-        return -jnp.sum(self.log_likelihood(position)).astype(position.dtype)
+    def origin(self, position: Position) -> Origin:
+        density, rows = self.model.prior_density(position), self.log_likelihood(position)
+        return Origin(-(density.whole + jnp.sum(rows)).astype(position.dtype), (density, jnp.mean(rows)))
 
-    def with_offset(self, offset: Scalar) -> "NetworkPosterior":
-        return eqx.tree_at(lambda target: target.offset, self, offset)
+    def around(self, origin: Origin) -> "NetworkPosterior":
+        return eqx.tree_at(lambda one: one.left_out, self, origin.parts, is_leaf=lambda leaf: leaf is None)
 
     def explain(self, position: Position) -> str:
         own = self.model.split(position)[1]

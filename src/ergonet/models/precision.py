@@ -82,13 +82,14 @@ def gibbs_log_precision(key: PRNGKey, log_mean: Array | float, alpha: float, cou
         count: deviations n in every group.
         squares: their sum of squares s by group.
     """
-    rate = alpha / 2 * jnp.exp(-jnp.asarray(log_mean, squares.dtype)) + squares / 2
-    drawn = jax.random.loggamma(key, alpha / 2 + count / 2, squares.shape, squares.dtype)
-    return drawn - jnp.log(rate)
+    from_prior = math.log(alpha / 2) - jnp.asarray(log_mean, squares.dtype)  # as logarithms, which do not overflow
+    log_rate = jnp.logaddexp(from_prior, jnp.log(squares / 2))
+    return jax.random.loggamma(key, alpha / 2 + count / 2, squares.shape, squares.dtype) - log_rate
 
 
 LogDensity = Callable[[Array], Array]
 SLICE_WIDTH = 1.0
+WIDEST_SLICE = 200  # in widths, so that the step ends whatever the children are
 MOST_STEPS = 50
 
 
@@ -99,7 +100,7 @@ def slice_log_precision(
 
     With k children tau_i ~ Gamma(alpha_c / 2, mean tau), the conditional of tau is generalised inverse Gaussian:
     log p(lambda) = (alpha - k alpha_c) / 2 lambda - alpha / (2 omega) e^lambda - alpha_c / 2 sum tau_i e^-lambda, which
-    is concave. Stepping out and shrinkage of Neal 2003; leaves that density invariant.
+    is concave. Stepping out and shrinkage of Neal 2003 (Figures 3 and 5); leaves that density invariant.
 
     Args:
         key: for the step.
@@ -115,23 +116,28 @@ def slice_log_precision(
         above = alpha / 2 * jnp.exp(value - log_mean)
         return slope * value - above - alpha_child / 2 * jnp.exp(log_sum - value)
 
-    key_level, key_place, key_shrink = jax.random.split(key, 3)
+    key_level, key_place, key_limit, key_shrink = jax.random.split(key, 4)
     shape, dtype = log_precision.shape, log_precision.dtype
     level = log_density(log_precision) - jax.random.exponential(key_level, shape, dtype)
     first = log_precision - SLICE_WIDTH * jax.random.uniform(key_place, shape, dtype)
-    low = _step_out(log_density, level, first, -SLICE_WIDTH)
-    high = _step_out(log_density, level, first + SLICE_WIDTH, SLICE_WIDTH)
+    downwards = jax.random.randint(key_limit, shape, 0, WIDEST_SLICE)
+    low = _step_out(log_density, level, first, -SLICE_WIDTH, downwards)
+    high = _step_out(log_density, level, first + SLICE_WIDTH, SLICE_WIDTH, WIDEST_SLICE - 1 - downwards)
     return _shrink(key_shrink, log_density, level, (low, log_precision, high))
 
 
-def _step_out(log_density: LogDensity, level: Array, end: Array, step: float) -> Array:
-    def pending(end: Array) -> Array:
-        return jnp.any(log_density(end) > level)
+def _step_out(log_density: LogDensity, level: Array, end: Array, step: float, most: Array) -> Array:
+    """The end moved out of the slice, by at most so many steps."""
 
-    def move(end: Array) -> Array:
-        return jnp.where(log_density(end) > level, end + step, end)
+    def goes_on(carry: tuple[Array, Array]) -> Array:
+        end, left = carry
+        return (log_density(end) > level) & (left > 0)
 
-    return jax.lax.while_loop(pending, move, end)
+    def move(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        (end, left), moves = carry, goes_on(carry)
+        return jnp.where(moves, end + step, end), left - moves
+
+    return jax.lax.while_loop(lambda carry: jnp.any(goes_on(carry)), move, (end, most))[0]
 
 
 def _shrink(key: PRNGKey, log_density: LogDensity, level: Array, interval: tuple[Array, Array, Array]) -> Array:

@@ -13,6 +13,7 @@ from ergonet._errors import CapabilityError, DataError
 from ergonet._types import AnyArray, Array, Float, Position, Scalar
 from ergonet.diagnostics.function_space import choose_reference_rows
 from ergonet.models.network_posterior import NUM_REFERENCE_ROWS, BayesianNetwork, NetworkPosterior
+from ergonet.models.target import Origin
 
 CHECKED_ROWS = 4096  # that are read at once
 SEEN_ROWS = 1000  # that reference rows are chosen among
@@ -50,8 +51,8 @@ class StreamedPosterior(NetworkPosterior):
     def log_likelihood(self, position: Position) -> Float[Array, "rows"]:
         _refuse("log_likelihood")
 
-    def offset_at(self, position: Position) -> Scalar:
-        _refuse("offset_at")
+    def origin(self, position: Position) -> Origin:
+        _refuse("origin")
 
     def lacks(self, capability: str) -> str:
         return "its rows are streamed, and that needs all of them at once"

@@ -20,6 +20,18 @@ from ergonet._types import Array, Float, Position, PRNGKey, Scalar
 START_RADIUS = 2.0
 
 
+class Origin(eqx.Module):
+    """What a potential leaves out, which is its value at some position; see `Target.around`.
+
+    Attributes:
+        potential: that value, which draws have put back.
+        parts: of it, each of which is taken off its own; the target knows what they are.
+    """
+
+    potential: Scalar
+    parts: Any = None
+
+
 class Target(eqx.Module):
     """Minus a log density on R^dim, with optional capabilities.
 
@@ -68,15 +80,15 @@ class Target(eqx.Module):
         """The potential with its likelihood estimated from some of `rows()` (data, not indices), scaled up by N / n."""
 
     @abc.abstractmethod
-    def offset_at(self, position: Position) -> Scalar:
-        """The potential's sum over rows at a position; 0 where there are no rows to sum."""
+    def origin(self, position: Position) -> Origin:
+        """What `around` leaves out: the potential at a position, in parts; 0 where it is no sum of parts."""
 
     @abc.abstractmethod
-    def with_offset(self, offset: Scalar) -> "Target":
-        """The same density, with a potential that is smaller by `offset`, taken off row by row.
+    def around(self, origin: Origin) -> "Target":
+        """The same density, with a potential that is smaller by `origin.potential`, taken off part by part.
 
-        A sum over many rows is large, and float32 resolves it to 1e-7 of its size only; what is left of it near the
-        position that the offset was made at is small. The rounding of each row's own term stays.
+        A sum over many rows or weights is large, and float32 resolves it to 1e-7 of its size only; what is left of it
+        near the origin is small. The rounding of each row's own log likelihood stays.
         """
 
     @abc.abstractmethod
@@ -140,8 +152,8 @@ class HierarchicalTarget(Target):
     """A target whose position is a block of weights followed by a block of hyperparameters.
 
     Its capabilities, beside those of every target: `gibbs` (the hyperparameters can be drawn given the weights),
-    `centered curvature` and `non-centered curvature` (step sizes of one block from the other). `lacks` says why one is
-    not offered.
+    `weight curvature` (step sizes of centred weights from the hyperparameters), `centered curvature` and
+    `non-centered curvature` (step sizes of either block from the other). `lacks` says why one is not offered.
     """
 
     @property
@@ -152,6 +164,10 @@ class HierarchicalTarget(Target):
     @abc.abstractmethod
     def lacks(self, capability: str) -> str:
         """Why the capability is not offered, in words; empty where it is."""
+
+    @abc.abstractmethod
+    def scales(self, position: Position) -> dict[str, Array]:
+        """Learned standard deviations by name, none of which depends on the order of hidden units; empty: none."""
 
     @abc.abstractmethod
     def gibbs(self, key: PRNGKey, position: Position) -> Float[Array, "hyperparameters"]:
@@ -241,10 +257,10 @@ class LogDensity(Target):
     def minibatch_potential(self, position: Position, rows: Any) -> Scalar:
         raise _missing("minibatch_potential", "A target from a log density", "Build it with `Target.from_terms`.")
 
-    def offset_at(self, position: Position) -> Scalar:
-        return jnp.zeros((), position.dtype)
+    def origin(self, position: Position) -> Origin:
+        return Origin(jnp.zeros((), position.dtype))
 
-    def with_offset(self, offset: Scalar) -> "LogDensity":
+    def around(self, origin: Origin) -> "LogDensity":
         return self
 
     def explain(self, position: Position) -> str:
@@ -259,7 +275,7 @@ class LogDensityTerms(Target):
     data: Any
     layout: Layout
     example: Array
-    offset: Scalar
+    left_out: tuple[Scalar, Scalar]  # log prior, log likelihood of a row on average
     dim: int = eqx.field(static=True)
 
     def __init__(
@@ -274,7 +290,7 @@ class LogDensityTerms(Target):
         self.data = jax.tree.map(jnp.asarray, data)
         self.layout, self.example = Layout.of(example)
         self.dim = self.layout.dim
-        self.offset = jnp.zeros((), self.example.dtype)
+        self.left_out = jnp.zeros((), self.example.dtype), jnp.zeros((), self.example.dtype)
         count_rows(self.data)
 
     @property
@@ -282,9 +298,9 @@ class LogDensityTerms(Target):
         return count_rows(self.data)
 
     def potential(self, position: Position) -> Scalar:
-        params = self.layout.unravel(position)
-        likelihood = jnp.sum(self.log_likelihood_fn(params, self.data) + self.offset / self.num_rows)
-        return -(self.log_prior_fn(params) + likelihood).astype(position.dtype)
+        params, (prior, row) = self.layout.unravel(position), self.left_out
+        likelihood = jnp.sum(self.log_likelihood_fn(params, self.data) - row)
+        return -(self.log_prior_fn(params) - prior + likelihood).astype(position.dtype)
 
     def unravel(self, position: Position) -> Any:
         return self.layout.unravel(position)
@@ -310,11 +326,14 @@ class LogDensityTerms(Target):
         likelihood = scale * jnp.sum(self.log_likelihood_fn(params, rows))
         return -(self.log_prior_fn(params) + likelihood).astype(position.dtype)
 
-    def offset_at(self, position: Position) -> Scalar:
-        return -jnp.sum(self.log_likelihood(position)).astype(position.dtype)
+    def origin(self, position: Position) -> Origin:
+        """The log prior is one number here, which is rounded as it is."""
+        prior, rows = self.log_prior_fn(self.layout.unravel(position)), self.log_likelihood(position)
+        parts = jax.tree.map(lambda one: jnp.asarray(one, position.dtype), (prior, jnp.mean(rows)))
+        return Origin(-(prior + jnp.sum(rows)).astype(position.dtype), parts)
 
-    def with_offset(self, offset: Scalar) -> "LogDensityTerms":
-        return eqx.tree_at(lambda target: target.offset, self, offset)
+    def around(self, origin: Origin) -> "LogDensityTerms":
+        return eqx.tree_at(lambda target: target.left_out, self, origin.parts)
 
     def explain(self, position: Position) -> str:
         params = self.layout.unravel(position)

@@ -20,10 +20,21 @@ def require_integer(owner: str, name: str, value: Any, least: int) -> None:
 
 
 def require_between(owner: str, name: str, value: Any, low: int, high: int) -> None:
-    """`value` must be a number strictly inside (low, high), `low` included where it is 0."""
-    inside = isinstance(value, int | float) and not isinstance(value, bool) and low <= value < high
-    if not inside or (value == low and low != 0):
+    """`value` must be a number strictly inside (low, high)."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low < value < high:
         raise SettingError(f"`{owner}({name}=...)` must be between {low} and {high}, got {value!r}.")
+
+
+def require_share(owner: str, name: str, value: Any) -> None:
+    """`value` must be a number in [0, 1)."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise SettingError(f"`{owner}({name}=...)` must be at least 0 and below 1, got {value!r}.")
+
+
+def require_flag(owner: str, name: str, value: Any) -> None:
+    """`value` must be True or False."""
+    if not isinstance(value, bool):
+        raise SettingError(f"`{owner}({name}=...)` must be True or False, got {value!r}.")
 
 
 def require_positive(owner: str, name: str, value: Any) -> None:
@@ -37,3 +48,11 @@ def require_metric(owner: str, name: str) -> None:
     """`name` must be a known metric."""
     if name not in metric_names():
         raise SettingError(f"`{owner}(metric={name!r})` is not known. {suggest(str(name), metric_names())}")
+
+
+def require_adapted(owner: str, step_size: float | None, metric: str, target_acceptance: float) -> None:
+    """The settings of every kernel that a warm-up adapts: a step size or None, a metric, an acceptance."""
+    if step_size is not None:
+        require_positive(owner, "step_size", step_size)
+    require_between(owner, "target_acceptance", target_acceptance, 0, 1)
+    require_metric(owner, metric)

@@ -45,8 +45,10 @@ class Info(eqx.Module):
         acceptance: the statistic that step-size adaptation uses, in [0, 1].
         gradients: potential gradients that the transition cost.
         energy: H of the returned state with its own momentum.
-        energy_error: H - H_start, at the end of a static trajectory, the largest of a tree.
-        diverging: an energy error above 1000, or not finite.
+        energy_error: H - H_start of the returned state; 0 where a proposal was rejected.
+        max_energy_error: H - H_start where it is furthest from 0, of the states that could have been returned or
+            ended the trajectory: of a static one its end, whether accepted or not.
+        diverging: an energy error above 1000, or not finite; of a random walk see there.
         nonfinite: some energy was not finite.
         num_steps: integrator steps.
         tree_depth: doublings completed; -1 where there is no tree.
@@ -57,6 +59,7 @@ class Info(eqx.Module):
     gradients: Int[Array, "..."]
     energy: Float[Array, "..."]
     energy_error: Float[Array, "..."]
+    max_energy_error: Float[Array, "..."]
     diverging: Array
     nonfinite: Array
     num_steps: Int[Array, "..."]
@@ -99,6 +102,10 @@ class AbstractKernel(eqx.Module):
     def finished(self, trajectory: Any) -> Flag:
         """Whether the trajectory is complete."""
 
+    def complete(self, target: Target, trajectory: Any, tuning: Tuning) -> Any:
+        """`advance` a trajectory that has just begun until it is `finished`, for a driver of one chain at a time."""
+        return packed_while_loop(lambda t: ~self.finished(t), lambda t: self.advance(target, t, tuning), trajectory)
+
     @abc.abstractmethod
     def conclude(self, trajectory: Any) -> tuple[State, Info]:
         """Accept or choose; no gradient."""
@@ -121,7 +128,4 @@ def run_transition(
 ) -> tuple[State, Info]:
     """One whole transition as a compiled loop."""
     trajectory = kernel.begin(key, target, state, tuning)
-    trajectory = packed_while_loop(
-        lambda t: ~kernel.finished(t), lambda t: kernel.advance(target, t, tuning), trajectory
-    )
-    return kernel.conclude(trajectory)
+    return kernel.conclude(kernel.complete(target, trajectory, tuning))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from ergonet._errors import CapabilityError
 from ergonet._types import Array, Float, Position, PRNGKey, Scalar
-from ergonet.models.target import HierarchicalTarget, Target
+from ergonet.models.target import HierarchicalTarget, Origin, Target
 
 
 def require_blocks(owner: str, target: Target, *capabilities: str) -> HierarchicalTarget:
@@ -67,11 +67,11 @@ class WeightsGiven(Target):
     def minibatch_potential(self, position: Position, rows: Any) -> Scalar:
         return self.target.minibatch_potential(self.whole(position), rows)
 
-    def offset_at(self, position: Position) -> Scalar:
-        return self.target.offset_at(self.whole(position))
+    def origin(self, position: Position) -> Origin:
+        return self.target.origin(self.whole(position))
 
-    def with_offset(self, offset: Scalar) -> "WeightsGiven":
-        return eqx.tree_at(lambda given: given.target, self, self.target.with_offset(offset))
+    def around(self, origin: Origin) -> "WeightsGiven":
+        return WeightsGiven(target=self.target.around(origin), hyperparameters=self.hyperparameters, dim=self.dim)
 
     def explain(self, position: Position) -> str:
         return self.target.explain(self.whole(position))

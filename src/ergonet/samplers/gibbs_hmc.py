@@ -69,7 +69,7 @@ class Curvature(AbstractStepSizes):
     """Neal's e_i = eta / sqrt(curvature_i); the step size is eta."""
 
     def needs(self) -> tuple[str, ...]:
-        return ("gibbs", "centered curvature")
+        return ("gibbs", "weight curvature")
 
     def metric(self, target: HierarchicalTarget, tuning: Tuning, hyperparameters: Array) -> AbstractMetric:
         return DiagonalMetric(scale=jax.lax.rsqrt(target.weight_curvature(hyperparameters)))
@@ -106,6 +106,11 @@ class GibbsHMC(AbstractKernel):
             )
         self.update = chosen
         self.step_sizes = _STEP_SIZES[step_sizes]() if isinstance(step_sizes, str) else step_sizes
+
+    @property
+    def max_doublings(self) -> int | None:
+        """Of the update's trees; None where it grows none."""
+        return getattr(self.update, "max_doublings", None)
 
     def init(self, target: Target, position: Position) -> State:
         require_blocks("GibbsHMC", target, *self.step_sizes.needs())
@@ -146,6 +151,14 @@ class GibbsHMC(AbstractKernel):
             key=trajectory.key,
             fresh=jnp.zeros((), bool),
         )
+
+    def complete(self, target: Target, trajectory: GibbsTrajectory, tuning: Tuning) -> GibbsTrajectory:
+        given = WeightsGiven(target=target, hyperparameters=trajectory.hyperparameters, dim=trajectory.weights.size)
+        tuning = _with(tuning, trajectory.metric)
+        state = self.update.init(given, trajectory.weights)
+        moving = self.update.begin(trajectory.key, given, state, tuning)
+        ended = self.update.complete(given, moving, tuning)
+        return eqx.tree_at(lambda t: (t.update, t.fresh), trajectory, (ended, jnp.zeros((), bool)))
 
     def finished(self, trajectory: GibbsTrajectory) -> Flag:
         return ~trajectory.fresh & self.update.finished(trajectory.update)

@@ -19,7 +19,7 @@ from ergonet._types import Count, Flag, Position, PRNGKey, Scalar
 from ergonet.hamiltonian.energy import is_divergent, total_energy
 from ergonet.hamiltonian.integrator import AbstractIntegrator, Composition, integrator
 from ergonet.hamiltonian.metric import first_metric
-from ergonet.hamiltonian.phase import Phase, phase_at
+from ergonet.hamiltonian.phase import Phase, phase_at, with_force
 from ergonet.models.target import Target
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
@@ -81,14 +81,8 @@ class HMC(AbstractKernel):
         Raises:
             SettingError: a setting is out of its range.
         """
-        if num_steps is not None:
-            check.require_integer("HMC", "num_steps", num_steps, 1)
-        if step_size is not None:
-            check.require_positive("HMC", "step_size", step_size)
-        check.require_between("HMC", "step_jitter", step_jitter, 0, 1)
-        check.require_between("HMC", "length_jitter", length_jitter, 0, 1)
-        check.require_between("HMC", "target_acceptance", target_acceptance, 0, 1)
-        check.require_metric("HMC", metric)
+        check.require_adapted("HMC", step_size, metric, target_acceptance)
+        require_length("HMC", num_steps, step_jitter, length_jitter)
         if direction not in DIRECTIONS:
             raise SettingError(f"`HMC(direction={direction!r})` is not known. {suggest(str(direction), DIRECTIONS)}")
         self.num_steps = None if num_steps is None else int(num_steps)
@@ -105,9 +99,8 @@ class HMC(AbstractKernel):
 
     def begin(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> FixedTrajectory:
         drawn = self.draw_trajectory(key, state, tuning)
-        return self.trajectory.begin(
-            refresh(drawn.key_momentum, state), drawn.step_size, drawn.num_steps, drawn.uniform
-        )
+        start = with_force(refresh(drawn.key_momentum, state), tuning.metric)
+        return self.trajectory.begin(start, drawn.step_size, drawn.num_steps, drawn.uniform)
 
     def draw_trajectory(self, key: PRNGKey, state: State, tuning: Tuning) -> DrawnTrajectory:
         """Jitter the step size and the length, and draw the direction and what decides acceptance."""
@@ -168,6 +161,14 @@ class HMC(AbstractKernel):
         return probe_step(self.trajectory.integrator, key, target, state, tuning)
 
 
+def require_length(owner: str, num_steps: int | None, step_jitter: float, length_jitter: float) -> None:
+    """The settings of every kernel with a length and jitter; `owner` is the kernel that an error names."""
+    if num_steps is not None:
+        check.require_integer(owner, "num_steps", num_steps, 1)
+    check.require_share(owner, "step_jitter", step_jitter)
+    check.require_share(owner, "length_jitter", length_jitter)
+
+
 def resolve_integrator(choice: str | Composition) -> Composition:
     """A `Composition` as it is, or the one of that name."""
     return choice if isinstance(choice, Composition) else integrator(choice)
@@ -203,7 +204,8 @@ def conclude_fixed(
         acceptance=probability,
         gradients=taken * gradients_per_step,
         energy=jnp.where(accepted, trajectory.energy, trajectory.energy_start),
-        energy_error=error,
+        energy_error=jnp.where(accepted, error, 0.0),
+        max_energy_error=error,
         diverging=is_divergent(error),
         nonfinite=~jnp.isfinite(error),
         num_steps=taken,

@@ -6,6 +6,7 @@ makes random walks where longer trajectories move on. Reference: Roberts and Twe
 
 from ergonet._types import Flag, Position, PRNGKey, Scalar
 from ergonet.models.target import Target
+from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
 from ergonet.samplers.hmc import HMC
 from ergonet.trajectory.fixed import FixedTrajectory
@@ -27,6 +28,7 @@ class MALA(AbstractKernel):
         Raises:
             SettingError: a setting is out of its range.
         """
+        check.require_adapted("MALA", step_size, metric, target_acceptance)
         self.static = HMC(
             num_steps=1, step_size=step_size, length_jitter=0.0, metric=metric, target_acceptance=target_acceptance
         )

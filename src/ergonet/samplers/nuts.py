@@ -15,6 +15,7 @@ from ergonet._errors import SettingError
 from ergonet._types import Flag, Position, PRNGKey, Scalar
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import first_metric
+from ergonet.hamiltonian.phase import with_force
 from ergonet.models.target import Target
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
@@ -76,28 +77,32 @@ class NUTS(AbstractKernel):
         return first_state(target, position)
 
     def begin(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> DoublingTrajectory:
-        return self.trajectory.begin(key, tuning.metric, refresh(key, state))
+        return self.trajectory.begin(key, tuning.metric, with_force(refresh(key, state), tuning.metric))
 
     def advance(self, target: Target, trajectory: DoublingTrajectory, tuning: Tuning) -> DoublingTrajectory:
         return self.trajectory.advance(target, tuning.metric, tuning.step_size, trajectory)
+
+    def complete(self, target: Target, trajectory: DoublingTrajectory, tuning: Tuning) -> DoublingTrajectory:
+        return self.trajectory.complete(target, tuning.metric, tuning.step_size, trajectory)
 
     def finished(self, trajectory: DoublingTrajectory) -> Flag:
         return trajectory.finished
 
     def conclude(self, trajectory: DoublingTrajectory) -> tuple[State, Info]:
-        position, potential, gradient, energy = self.trajectory.chosen(trajectory)
+        draw, leaves = trajectory.draw, trajectory.subtree
         info = Info(
-            acceptance=trajectory.sum_acceptance / jnp.maximum(trajectory.num_states, 1),
-            gradients=trajectory.num_states * self.trajectory.integrator.gradients_per_step,
-            energy=energy,
-            energy_error=trajectory.energy_error,
-            diverging=trajectory.divergent,
-            nonfinite=trajectory.nonfinite,
-            num_steps=trajectory.num_states,
+            acceptance=leaves.sum_acceptance / jnp.maximum(leaves.num_states, 1),
+            gradients=leaves.num_states * self.trajectory.integrator.gradients_per_step,
+            energy=draw.energy,
+            energy_error=draw.energy - trajectory.energy_start,
+            max_energy_error=leaves.max_energy_error,
+            diverging=leaves.divergent,
+            nonfinite=leaves.nonfinite,
+            num_steps=leaves.num_states,
             tree_depth=trajectory.depth,
             moved=trajectory.moved,
         )
-        return State(position=position, potential=potential, gradient=gradient), info
+        return State(position=draw.position, potential=draw.potential, gradient=draw.gradient), info
 
     def tuning(self, target: Target, position: Position) -> Tuning:
         return Tuning(
@@ -127,7 +132,4 @@ def require_tree_settings(
         raise SettingError(
             f"`{owner}(max_doublings=...)` must be at most {LARGEST_DOUBLINGS} (a million steps), got {max_doublings}."
         )
-    if step_size is not None:
-        check.require_positive(owner, "step_size", step_size)
-    check.require_between(owner, "target_acceptance", target_acceptance, 0, 1)
-    check.require_metric(owner, metric)
+    check.require_adapted(owner, step_size, metric, target_acceptance)

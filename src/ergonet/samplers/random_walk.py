@@ -1,7 +1,10 @@
 """Random-walk Metropolis.
 
 q' = q + e L z, z ~ N(0, I), accepted with min(1, exp(U(q) - U(q'))). A reference without gradients: an advance costs
-one potential and no gradient, so `gradients` is 0. References: Metropolis et al. 1953; Roberts, Gelman and Gilks 1997.
+one potential and no gradient, so `gradients` is 0. A proposal of zero density, U(q') = inf, is rejected like any
+other and is no divergence: a walk looks for the edge of a bounded support by stepping over it. One whose U(q') is not
+a number or -inf is rejected and counts as a divergence. References: Metropolis et al. 1953; Roberts, Gelman and Gilks
+1997.
 """
 
 import equinox as eqx
@@ -9,7 +12,6 @@ import jax
 import jax.numpy as jnp
 
 from ergonet._types import Flag, Position, PRNGKey, Scalar
-from ergonet.hamiltonian.energy import is_divergent
 from ergonet.hamiltonian.metric import first_metric
 from ergonet.models.target import Target
 from ergonet.samplers import _settings as check
@@ -45,10 +47,7 @@ class RandomWalk(AbstractKernel):
         Raises:
             SettingError: a setting is out of its range.
         """
-        if step_size is not None:
-            check.require_positive("RandomWalk", "step_size", step_size)
-        check.require_between("RandomWalk", "target_acceptance", target_acceptance, 0, 1)
-        check.require_metric("RandomWalk", metric)
+        check.require_adapted("RandomWalk", step_size, metric, target_acceptance)
         self.step_size = step_size
         self.metric = metric
         self.target_acceptance = target_acceptance
@@ -81,16 +80,18 @@ class RandomWalk(AbstractKernel):
 
     def conclude(self, trajectory: RandomWalkTrajectory) -> tuple[State, Info]:
         error = trajectory.proposal.potential - trajectory.state.potential
-        probability = jnp.nan_to_num(jnp.minimum(1.0, jnp.exp(-error)), nan=0.0)
+        impossible = ~(error > -jnp.inf)
+        probability = jnp.where(impossible, 0.0, jnp.minimum(1.0, jnp.exp(-error)))
         accepted = trajectory.uniform < probability
         state = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), trajectory.proposal, trajectory.state)
         info = Info(
             acceptance=probability,
             gradients=jnp.zeros((), jnp.int32),
             energy=state.potential,
-            energy_error=error,
-            diverging=is_divergent(error) & ~jnp.isfinite(error),
-            nonfinite=~jnp.isfinite(error),
+            energy_error=jnp.where(accepted, error, 0.0),
+            max_energy_error=error,
+            diverging=impossible,
+            nonfinite=impossible,
             num_steps=jnp.ones((), jnp.int32),
             tree_depth=jnp.full((), -1, jnp.int32),
             moved=accepted,

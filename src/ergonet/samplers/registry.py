@@ -1,6 +1,7 @@
 """Kernels by name, for settings that come as text: files, the command line, estimators."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from ergonet import _named
@@ -21,6 +22,8 @@ from ergonet.samplers.stochastic.sghmc import SGHMC
 from ergonet.samplers.stochastic.sgld import SGLD
 from ergonet.samplers.windowed_hmc import WindowedHMC
 from ergonet.samplers.xhmc import XHMC
+from ergonet.trajectory.criterion import criterion_names, resolve_criterion
+from ergonet.trajectory.selection import resolve_selection, selection_names
 
 AnyKernel = AbstractKernel | AbstractMinibatchKernel
 
@@ -77,12 +80,20 @@ def kernel(name: str, settings: Mapping[str, Any] | None = None) -> AnyKernel:
     for key, value in given.items():
         if not isinstance(known.get(key), str):
             continue
-        if isinstance(value, Mapping) and "name" in value:  # a part with its settings
+        if key in _PARTS and isinstance(value, Mapping) and "name" in value:  # a part with its settings
             others = {one: of for one, of in value.items() if one != "name"}
-            given[key] = _PARTS.get(key, kernel)(str(value["name"]), others)
+            given[key] = _PARTS[key](str(value["name"]), others)
         elif not isinstance(value, str):  # code may give an object, text a name
             raise SettingError(f"`kernel` {name!r}: `{key}` must be a name in quotes, got {value!r}.")
     return _named.make("kernel", name, given, _KERNELS)
 
 
-_PARTS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {"noise": noise_model, "schedule": schedule}
+_CRITERIA = {name: type(resolve_criterion("NUTS", name)) for name in criterion_names()}
+_SELECTIONS = {name: type(resolve_selection("NUTS", name)) for name in selection_names()}
+_PARTS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {
+    "criterion": partial(_named.make, "criterion", factories=_CRITERIA),
+    "noise": noise_model,
+    "schedule": schedule,
+    "selection": partial(_named.make, "selection", factories=_SELECTIONS),
+    "update": kernel,
+}

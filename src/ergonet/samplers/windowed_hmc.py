@@ -13,12 +13,11 @@ from jax import lax
 
 from ergonet._errors import SettingError
 from ergonet._types import Flag, Position, PRNGKey, Scalar
-from ergonet.hamiltonian.energy import is_divergent
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.models.target import Target
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
-from ergonet.samplers.hmc import HMC, refresh
+from ergonet.samplers.hmc import HMC, refresh, require_length
 from ergonet.trajectory.uniforms import key_words
 from ergonet.trajectory.windowed import FIRST, LAST, START, Windowed, WindowedTrajectory
 
@@ -61,6 +60,8 @@ class WindowedHMC(AbstractKernel):
             SettingError: a setting is out of its range.
         """
         check.require_integer("WindowedHMC", "window", window, 1)
+        check.require_adapted("WindowedHMC", step_size, metric, target_acceptance)
+        require_length("WindowedHMC", num_steps, step_jitter, length_jitter)
         self.static = HMC(
             num_steps=num_steps,
             step_size=step_size,
@@ -106,13 +107,14 @@ class WindowedHMC(AbstractKernel):
         row = jnp.where(trajectory.nonfinite, START, jnp.where(accepted, LAST, FIRST))
         position, gradient = lax.dynamic_index_in_dim(trajectory.draws, row, keepdims=False)
         potential, energy = lax.dynamic_index_in_dim(trajectory.draw_scalars, row, keepdims=False)
-        error = trajectory.end_error
+        of_end = jnp.where(trajectory.nonfinite, 0.0, jnp.minimum(1.0, jnp.exp(-trajectory.end_error)))
         info = Info(
-            acceptance=jnp.nan_to_num(jnp.minimum(1.0, jnp.exp(-error)), nan=0.0),
+            acceptance=of_end,
             gradients=trajectory.taken * self.trajectory.integrator.gradients_per_step,
             energy=energy,
-            energy_error=error,
-            diverging=is_divergent(error),
+            energy_error=energy - trajectory.energy_start,
+            max_energy_error=trajectory.largest_error,
+            diverging=trajectory.diverging,
             nonfinite=trajectory.nonfinite,
             num_steps=trajectory.taken,
             tree_depth=jnp.full((), -1, jnp.int32),

@@ -28,6 +28,9 @@ class Growth(eqx.Module):
     Attributes:
         previous: the state that the leaf follows.
         phase: the leaf.
+        energy: H of the leaf.
+        square: |w|^2 of its standardised momentum.
+        cross: w'w_previous, with that of the state that it follows.
         far: standardised momentum of the tree's other end, the first state of row 0.
         forward: 1 where the tree grows forward in time, 0 where it grows backward. Momenta always point forward.
         metric: that of the kinetic energy.
@@ -35,6 +38,9 @@ class Growth(eqx.Module):
 
     previous: Phase
     phase: Phase
+    energy: Scalar
+    square: Scalar
+    cross: Scalar
     far: Position
     forward: Count
     metric: AbstractMetric
@@ -111,7 +117,7 @@ class Original(AbstractCriterion):
 
 
 class GeneralisedMemory(eqx.Module):
-    """Running sum of momenta, and for each open block its first momentum, the one before it, and the sum before it.
+    """Running sum of momenta, and for each open block its first momentum, the one before it, and the sum up to it.
 
     Besides, the squared length of the last momentum, and whether it and the one before it have turned.
     """
@@ -145,11 +151,11 @@ class Generalised(AbstractCriterion):
 
     def extend(self, memory: GeneralisedMemory, row: Count, growth: Growth) -> GeneralisedMemory:
         momentum = growth.phase.momentum
-        record = jnp.stack([momentum, growth.previous.momentum, memory.total])
+        total = memory.total + momentum
+        record = jnp.stack([momentum, growth.previous.momentum, total])
         rows = lax.dynamic_update_index_in_dim(memory.rows, record, row, axis=0)
-        square = jnp.dot(momentum, momentum)
-        pair = jnp.minimum(memory.square, square) + jnp.dot(growth.previous.momentum, momentum) <= 0
-        return GeneralisedMemory(total=memory.total + momentum, rows=rows, square=square, pair=pair)
+        pair = jnp.minimum(memory.square, growth.square) + growth.cross <= 0
+        return GeneralisedMemory(total=total, rows=rows, square=growth.square, pair=pair)
 
     def turned_pair(self, memory: GeneralisedMemory) -> Flag:
         return memory.pair
@@ -157,9 +163,8 @@ class Generalised(AbstractCriterion):
     def turned(self, memory: GeneralisedMemory, row: Count, growth: Growth) -> Flag:
         outer = lax.dynamic_index_in_dim(memory.rows, row, keepdims=False)
         inner = lax.dynamic_index_in_dim(memory.rows, row + 1, keepdims=False)
-        first = jnp.where(row == 0, growth.far, outer[0])
-        before = outer[2]
-        middle, previous, before_middle = inner[0], inner[1], inner[2]
+        first, middle, previous = jnp.where(row == 0, growth.far, outer[0]), inner[0], inner[1]
+        before, before_middle = outer[2] - outer[0], inner[2] - inner[0]
         last = growth.phase.momentum
         whole = memory.total - before
         left = before_middle - before + middle
@@ -200,31 +205,33 @@ class Exhaustive(AbstractCriterion):
 
     def begin(self, num_rows: int, start: Phase, metric: AbstractMetric) -> ExhaustiveMemory:
         empty = jnp.full((num_rows,), -jnp.inf, start.potential.dtype)
+        rate = _virial_rate(start, 2 * kinetic_energy(start.momentum))
         return ExhaustiveMemory(
             energy_start=total_energy(start),
             log_weights=empty.at[0].set(0.0),
-            means=jnp.zeros((num_rows,), start.potential.dtype).at[0].set(_virial_rate(start)),
+            means=jnp.zeros((num_rows,), start.potential.dtype).at[0].set(rate),
         )
 
     def extend(self, memory: ExhaustiveMemory, row: Count, growth: Growth) -> ExhaustiveMemory:
         index = jnp.arange(memory.means.size)
         kept = jnp.where(index < row, memory.log_weights, -jnp.inf)  # blocks inside the one that opens are over
-        log_weight = memory.energy_start - total_energy(growth.phase)
+        log_weight = memory.energy_start - growth.energy
         totals = jnp.where(index <= row, jnp.logaddexp(kept, log_weight), -jnp.inf)
         share = jnp.where(index <= row, jnp.exp(log_weight - totals), 0.0)
+        rate = _virial_rate(growth.phase, growth.square)
         return ExhaustiveMemory(
             energy_start=memory.energy_start,
             log_weights=totals,
-            means=jnp.where(index <= row, memory.means + share * (_virial_rate(growth.phase) - memory.means), 0.0),
+            means=jnp.where(index <= row, memory.means + share * (rate - memory.means), 0.0),
         )
 
     def turned(self, memory: ExhaustiveMemory, row: Count, growth: Growth) -> Flag:
         return jnp.abs(lax.dynamic_index_in_dim(memory.means, row, keepdims=False)) < self.delta
 
 
-def _virial_rate(phase: Phase) -> Scalar:
-    """dG/dt = 2 K - q'grad U."""
-    return 2 * kinetic_energy(phase.momentum) - jnp.dot(phase.position, phase.gradient)
+def _virial_rate(phase: Phase, square: Scalar) -> Scalar:
+    """dG/dt = 2 K - q'grad U = |w|^2 - q'grad U."""
+    return square - jnp.dot(phase.position, phase.gradient)
 
 
 _CRITERIA: dict[str, type[AbstractCriterion]] = {

@@ -6,54 +6,70 @@ closes and at the whole tree after a doubling; the selection keeps one running d
 and stochastic-gradient trajectories are settings of it. Sources: Hoffman and Gelman 2014; Betancourt 2017, appendix
 A; Lau 2018, section 2.3.
 
-Vectors live in buffers that are written in place: the two ends `[2, 3, dim]` by direction, the proposals
-`[3, 2, dim]` where tree and subtree trade places by index and the third row takes rejected writes.
+States are numbered from the start, which is 0. Doubling d adds the numbers from 2^d to 2^(d + 1) - 1, so that the
+binary form of a number says which blocks it opens and closes. What a leaf changes is a record of its own (`Subtree`):
+a loop over the leaves of a subtree carries nothing else.
 """
 
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ergonet._types import Array, Count, Flag, Float, PRNGKey, Scalar, UInt
-from ergonet.hamiltonian.energy import is_divergent, total_energy
+from ergonet._types import Array, Count, Flag, Float, Position, PRNGKey, Scalar, UInt
+from ergonet.hamiltonian.energy import is_divergent, momentum_products, total_energy
 from ergonet.hamiltonian.integrator import AbstractIntegrator
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.phase import Phase
 from ergonet.models.target import Target
 from ergonet.trajectory.criterion import AbstractCriterion, Growth
+from ergonet.trajectory.packing import packed_while_loop
 from ergonet.trajectory.selection import AbstractSelection
 from ergonet.trajectory.uniforms import bits_and_uniform, key_words, uniform_pair
+
+
+class Draw(eqx.Module):
+    """A state that may become the chain's next."""
+
+    position: Position
+    gradient: Position
+    potential: Scalar
+    energy: Scalar
+
+
+class Subtree(eqx.Module):
+    """What a leaf changes: the subtree under construction, and what is known of all leaves."""
+
+    end: Phase  # the last leaf
+    draw: Draw
+    memory: Any
+    log_weight: Scalar
+    rejected: Flag  # it has diverged, or a block inside it has turned
+    num_states: Count  # of the trajectory, the start left out
+    sum_acceptance: Scalar
+    max_energy_error: Scalar
+    turned: Flag
+    divergent: Flag
+    nonfinite: Flag
+    leaf_probability: Scalar  # of the last `inside` decision, for exact enumeration
 
 
 class DoublingTrajectory(eqx.Module):
     """A tree under construction. Directions and uniforms are data: `directions` holds one bit per doubling."""
 
-    current: Float[Array, "3 dim"]  # [position | momentum | gradient, dim] of the end that grows next
-    ends: Float[Array, "2 3 dim"]  # the same of both ends: [backward | forward, ...]
-    proposals: Float[Array, "3 2 dim"]  # [row, position | gradient, dim]
-    proposal_scalars: Float[Array, "3 2"]  # [row, potential | energy]
-    tree_row: Count
-    subtree_row: Count
-    memory: Any
+    subtree: Subtree
+    far: Float[Array, "3 dim"]  # what a step reads of the end that does not grow, as one buffer: one task to copy it
+    draw: Draw
     directions: UInt[Array, ""]
     uniform_key: UInt[Array, "2"]
     energy_start: Scalar
     threshold: Scalar
-    log_weight_tree: Scalar
-    log_weight_subtree: Scalar
+    log_weight: Scalar
     depth: Count
-    leaf: Count
-    num_states: Count
-    sum_acceptance: Scalar
-    energy_error: Scalar
     finished: Flag
     moved: Flag
-    turned: Flag
-    divergent: Flag
-    nonfinite: Flag
-    leaf_probability: Scalar  # of the last `inside` decision, for exact enumeration
     merge_probability: Scalar  # of the last `across` decision; 0 where no subtree was merged
 
 
@@ -74,143 +90,171 @@ class Doubling(eqx.Module):
         """
         words = key_words(key)
         bits, uniform = bits_and_uniform(words, start.position.dtype)
-        directions = bits if directions is None else directions
         energy = total_energy(start)
-        dtype = start.position.dtype
-        end = jnp.stack([start.position, start.momentum, start.gradient])
-        proposal = jnp.stack([start.position, start.gradient])
+        draw = Draw(position=start.position, gradient=start.gradient, potential=start.potential, energy=energy)
         threshold = self.selection.threshold(uniform, energy)
-        zero, one = jnp.zeros((), dtype), jnp.ones((), jnp.int32)
-        return DoublingTrajectory(
-            current=end,
-            ends=jnp.stack([end, end]),
-            proposals=jnp.stack([proposal, proposal, proposal]),
-            proposal_scalars=jnp.tile(jnp.stack([start.potential, energy]), (3, 1)),
-            tree_row=0 * one,
-            subtree_row=one,
+        zero, none, no = jnp.zeros_like(energy), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+        subtree = Subtree(
+            end=start,
+            draw=draw,
             memory=self.criterion.begin(self.max_doublings + 1, start, metric),
-            directions=directions,
+            log_weight=jnp.full_like(energy, -jnp.inf),
+            rejected=no,
+            num_states=none,
+            sum_acceptance=zero,
+            max_energy_error=zero,
+            turned=no,
+            divergent=no,
+            nonfinite=no,
+            leaf_probability=zero,
+        )
+        return DoublingTrajectory(
+            subtree=subtree,
+            far=jnp.stack(_read_by_a_step(start)),
+            draw=draw,
+            directions=bits if directions is None else directions,
             uniform_key=words,
             energy_start=energy,
             threshold=threshold,
-            log_weight_tree=self.selection.log_weight(threshold, zero),
-            log_weight_subtree=jnp.full((), -jnp.inf, dtype),
-            depth=0 * one,
-            leaf=0 * one,
-            num_states=0 * one,
-            sum_acceptance=zero,
-            energy_error=zero,
-            finished=jnp.zeros((), bool),
-            moved=jnp.zeros((), bool),
-            turned=jnp.zeros((), bool),
-            divergent=jnp.zeros((), bool),
-            nonfinite=jnp.zeros((), bool),
-            leaf_probability=zero,
+            log_weight=self.selection.log_weight(threshold, zero),
+            depth=none,
+            finished=no,
+            moved=no,
             merge_probability=zero,
         )
 
     def advance(
         self, target: Target, metric: AbstractMetric, step_size: Scalar, tree: DoublingTrajectory
     ) -> DoublingTrajectory:
-        """Add one leaf; close the blocks and merge the subtree that it completes."""
+        """Add one leaf, and merge the subtree where that completes it."""
+        return self._merge(tree, self._grow(target, metric, step_size, tree, tree.subtree))
+
+    def complete(
+        self, target: Target, metric: AbstractMetric, step_size: Scalar, tree: DoublingTrajectory
+    ) -> DoublingTrajectory:
+        """`advance` to the end, as a loop over subtrees around one over their leaves."""
+
+        def double(tree: DoublingTrajectory) -> DoublingTrajectory:
+            subtree = packed_while_loop(
+                lambda subtree: _is_growing(tree, subtree),
+                lambda subtree: self._grow(target, metric, step_size, tree, subtree),
+                tree.subtree,
+            )
+            return self._merge(tree, subtree)
+
+        return packed_while_loop(lambda tree: ~tree.finished, double, tree)
+
+    def _grow(
+        self, target: Target, metric: AbstractMetric, step_size: Scalar, tree: DoublingTrajectory, subtree: Subtree
+    ) -> Subtree:
+        """The subtree with one more leaf; the blocks that this closes are tested."""
+        number, previous = subtree.num_states + 1, subtree.end
         forward = _direction(tree.directions, tree.depth)
-        position, momentum, gradient = tree.current
-        # A step needs no potential to start from, and no criterion reads that of the leaf before.
-        previous = Phase(position=position, momentum=momentum, potential=tree.energy_start, gradient=gradient)
-        signed = jnp.where(forward == 1, step_size, -step_size)
-        phase = self.integrator.step(target, metric, signed, previous)
-        error = total_energy(phase) - tree.energy_start
+        phase = self.integrator.step(target, metric, jnp.where(forward == 1, step_size, -step_size), previous)
+        square, cross = momentum_products(phase.momentum, previous.momentum)
+        energy = phase.potential + 0.5 * square
+        error = energy - tree.energy_start
         divergent = is_divergent(error + tree.threshold)
-        leaf_uniform, merge_uniform = uniform_pair(tree.uniform_key, tree.num_states, error.dtype)
         log_weight = jnp.where(divergent, -jnp.inf, self.selection.log_weight(tree.threshold, error))
-        log_subtree = jnp.logaddexp(tree.log_weight_subtree, log_weight)
-        leaf_probability = jnp.nan_to_num(self.selection.inside(log_weight, log_subtree), nan=0.0)
-        proposals, scalars = self._propose(tree, phase, leaf_uniform < leaf_probability)
-
-        opened = 1 + lax.population_count(tree.leaf)
-        complete = tree.leaf + 1 == (1 << tree.depth)
-        end = jnp.stack([phase.position, phase.momentum, phase.gradient])
-        ends = lax.dynamic_update_index_in_dim(tree.ends, end, forward, axis=0)
-        far = lax.dynamic_index_in_dim(ends, 1 - forward, keepdims=False)[1]
-        growth = Growth(previous=previous, phase=phase, far=far, forward=forward, metric=metric)
-        memory = self.criterion.extend(tree.memory, opened, growth)
-        turned_subtree, turned_tree = self._closed_blocks(tree.leaf, memory, growth, complete)
-
-        merge = complete & ~divergent & ~turned_subtree
-        merge_probability = jnp.nan_to_num(self.selection.across(log_subtree, tree.log_weight_tree), nan=0.0)
-        merge_probability = jnp.where(merge, merge_probability, 0.0)
-        swap = merge_uniform < merge_probability
-        depth = tree.depth + merge
-        return DoublingTrajectory(
-            current=lax.dynamic_index_in_dim(ends, _direction(tree.directions, depth), keepdims=False),
-            ends=ends,
-            proposals=proposals,
-            proposal_scalars=scalars,
-            tree_row=jnp.where(swap, tree.subtree_row, tree.tree_row),
-            subtree_row=jnp.where(swap, tree.tree_row, tree.subtree_row),
+        log_subtree = jnp.logaddexp(subtree.log_weight, log_weight)
+        probability = jnp.nan_to_num(self.selection.inside(log_weight, log_subtree), nan=0.0)
+        uniform, _ = uniform_pair(tree.uniform_key, subtree.num_states, error.dtype)
+        leaf = Draw(position=phase.position, gradient=phase.gradient, potential=phase.potential, energy=energy)
+        growth = Growth(
+            previous=previous,
+            phase=phase,
+            energy=energy,
+            square=square,
+            cross=cross,
+            far=tree.far[1],
+            forward=forward,
+            metric=metric,
+        )
+        memory = self.criterion.extend(subtree.memory, lax.population_count(number), growth)
+        turned, turned_inside = self._closed_blocks(number, memory, growth)
+        is_largest = divergent | (jnp.abs(error) > jnp.abs(subtree.max_energy_error))
+        return Subtree(
+            end=phase,
+            draw=_where(uniform < probability, leaf, subtree.draw),
             memory=memory,
+            log_weight=log_subtree,
+            rejected=divergent | turned_inside,
+            num_states=number,
+            sum_acceptance=subtree.sum_acceptance + jnp.where(divergent, 0.0, jnp.minimum(1.0, jnp.exp(-error))),
+            max_energy_error=jnp.where(is_largest, error, subtree.max_energy_error),
+            turned=turned,
+            divergent=divergent,
+            nonfinite=~jnp.isfinite(error),
+            leaf_probability=probability,
+        )
+
+    def _closed_blocks(self, number: Count, memory: Any, growth: Growth) -> tuple[Flag, Flag]:
+        """Ask the criterion at each block that this leaf closes, innermost first; the whole tree comes last.
+
+        The innermost, a pair, needs no question where the criterion has its answer ready. Returns whether a block has
+        turned, and whether that lies inside the subtree.
+        """
+        innermost = lax.population_count(number) - 1
+        below = innermost - _trailing_ones(number)  # the outermost that closes is the row after this one
+        row, turned = innermost, jnp.zeros((), bool)
+        pair = self.criterion.turned_pair(memory)
+        if pair is not None:
+            is_pair = below < innermost
+            row, turned = innermost - is_pair, pair & is_pair
+
+        def pending(carry: tuple[Count, Count, Flag]) -> Flag:
+            row, below, turned = carry
+            return (row > below) & ~turned
+
+        def ask(carry: tuple[Count, Count, Flag]) -> tuple[Count, Count, Flag]:
+            row, below, _ = carry
+            return row - 1, below, self.criterion.turned(memory, row, growth)
+
+        row, _, turned = packed_while_loop(pending, ask, (row, below, turned))
+        return turned, turned & (row >= 0)
+
+    def _merge(self, tree: DoublingTrajectory, subtree: Subtree) -> DoublingTrajectory:
+        """The tree with this subtree: where it grows no more, merged unless rejected, and the next one begun."""
+        closed = ~_is_growing(tree, subtree)
+        merged = closed & ~subtree.rejected
+        probability = jnp.nan_to_num(self.selection.across(subtree.log_weight, tree.log_weight), nan=0.0)
+        probability = jnp.where(merged, probability, 0.0)
+        _, uniform = uniform_pair(tree.uniform_key, subtree.num_states - 1, probability.dtype)
+        swap = uniform < probability
+        depth = tree.depth + merged
+        turns_round = merged & (_direction(tree.directions, depth) != _direction(tree.directions, tree.depth))
+        near, far = _read_by_a_step(subtree.end), tuple(tree.far)
+        end = eqx.tree_at(_read_by_a_step, subtree.end, _where(turns_round, far, near))
+        log_weight = jnp.where(closed, -jnp.inf, subtree.log_weight)
+        return DoublingTrajectory(
+            subtree=eqx.tree_at(lambda one: (one.end, one.log_weight), subtree, (end, log_weight)),
+            far=jnp.where(turns_round, jnp.stack(near), tree.far),
+            draw=_where(swap, subtree.draw, tree.draw),
             directions=tree.directions,
             uniform_key=tree.uniform_key,
             energy_start=tree.energy_start,
             threshold=tree.threshold,
-            log_weight_tree=jnp.where(merge, jnp.logaddexp(tree.log_weight_tree, log_subtree), tree.log_weight_tree),
-            log_weight_subtree=jnp.where(complete, -jnp.inf, log_subtree),
+            log_weight=jnp.where(merged, jnp.logaddexp(tree.log_weight, subtree.log_weight), tree.log_weight),
             depth=depth,
-            leaf=jnp.where(complete, 0, tree.leaf + 1),
-            num_states=tree.num_states + 1,
-            sum_acceptance=tree.sum_acceptance + jnp.where(divergent, 0.0, jnp.minimum(1.0, jnp.exp(-error))),
-            energy_error=jnp.where(divergent | (jnp.abs(error) > jnp.abs(tree.energy_error)), error, tree.energy_error),
-            finished=divergent | turned_subtree | turned_tree | (depth == self.max_doublings),
+            finished=subtree.divergent | subtree.turned | (depth == self.max_doublings),
             moved=tree.moved | swap,
-            turned=turned_subtree | turned_tree,
-            divergent=divergent,
-            nonfinite=~jnp.isfinite(error),
-            leaf_probability=leaf_probability,
-            merge_probability=merge_probability,
+            merge_probability=probability,
         )
 
-    def _propose(self, tree: DoublingTrajectory, phase: Phase, taken: Flag) -> tuple[Array, Array]:
-        """Write the leaf over the subtree's draw, or over the row that nobody reads."""
-        row = jnp.where(taken, tree.subtree_row, 3 - tree.tree_row - tree.subtree_row)
-        record = jnp.stack([phase.position, phase.gradient])
-        scalars = jnp.stack([phase.potential, total_energy(phase)])
-        return (
-            lax.dynamic_update_index_in_dim(tree.proposals, record, row, axis=0),
-            lax.dynamic_update_index_in_dim(tree.proposal_scalars, scalars, row, axis=0),
-        )
 
-    def _closed_blocks(self, leaf: Count, memory: Any, growth: Growth, complete: Flag) -> tuple[Flag, Flag]:
-        """Ask the criterion at each block that this leaf closes, innermost first, then at the whole tree.
+def _is_growing(tree: DoublingTrajectory, subtree: Subtree) -> Flag:
+    """Whether the subtree wants another leaf."""
+    return (subtree.num_states + 1 < (2 << tree.depth)) & ~subtree.divergent & ~subtree.turned
 
-        The innermost, a pair, needs no question where the criterion has its answer ready.
-        """
-        innermost = lax.population_count(leaf)
-        num_closed = _trailing_ones(leaf)
-        num_checks = num_closed + complete
 
-        def pending(carry: tuple[Count, Flag]) -> Flag:
-            check, turned = carry
-            return (check < num_checks) & ~turned
+def _read_by_a_step(phase: Phase) -> tuple[Any, Any, Any]:
+    """Position, momentum, and force where it is known, else gradient; their places, for `tree_at`."""
+    return phase.position, phase.momentum, phase.gradient if phase.force is None else phase.force
 
-        def ask(carry: tuple[Count, Flag]) -> tuple[Count, Flag]:
-            check, _ = carry
-            row = jnp.where(check < num_closed, innermost - check, 0)
-            return check + 1, self.criterion.turned(memory, row, growth)
 
-        first, turned = jnp.zeros_like(num_checks), jnp.zeros((), bool)
-        pair = self.criterion.turned_pair(memory)
-        if pair is not None:
-            first = jnp.minimum(num_closed, 1)
-            turned = pair & (num_closed > 0)
-        checks, turned = lax.while_loop(pending, ask, (first, turned))
-        at_tree = checks > num_closed
-        return turned & ~at_tree, turned & at_tree
-
-    def chosen(self, tree: DoublingTrajectory) -> tuple[Array, Scalar, Array, Scalar]:
-        """Position, potential, gradient and energy of the state that the trajectory has drawn."""
-        record = lax.dynamic_index_in_dim(tree.proposals, tree.tree_row, keepdims=False)
-        scalars = lax.dynamic_index_in_dim(tree.proposal_scalars, tree.tree_row, keepdims=False)
-        return record[0], scalars[0], record[1], scalars[1]
+def _where(condition: Flag, new: Any, old: Any) -> Any:
+    """`jnp.where` on records."""
+    return jax.tree.map(lambda one, other: jnp.where(condition, one, other), new, old)
 
 
 def _direction(directions: Array, depth: Count) -> Count:
@@ -219,5 +263,5 @@ def _direction(directions: Array, depth: Count) -> Count:
 
 
 def _trailing_ones(number: Count) -> Count:
-    """How many blocks close at this leaf: the ones at the end of its binary form."""
+    """How many blocks close at the state of this number: the ones at the end of its binary form."""
     return lax.population_count(number & ~(number + 1))

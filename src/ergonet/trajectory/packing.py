@@ -1,10 +1,12 @@
-"""A while loop that carries all scalars of a record in two vectors.
+"""A while loop that carries the scalars of a record in a few vectors.
 
 XLA's CPU runtime gives every scalar of a loop's carry a buffer, a copy and a task of its own, and hands tasks to
 other threads once enough are ready; a trajectory with twenty scalars then pays more for the hand-over than for its
-arithmetic. Packed, the same record costs two tasks, and one for each integer; all booleans are bits of one integer.
+arithmetic. Packed, eight floats or eight integers are one task (XLA does not fuse what makes a vector of more), and all
+booleans are bits of one integer.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +32,7 @@ def packed_while_loop(pending: Callable[[Any], Array], body: Callable[[Any], Any
 
 
 MOST_FLAGS = 31  # bits of an integer that are not its sign
+MOST_JOINED = 8  # scalars that XLA fuses with the vector they are put into
 
 
 class _Packing:
@@ -40,14 +43,14 @@ class _Packing:
         self._dtypes = [leaf.dtype for leaf in leaves]
         self._is_scalar = [leaf.ndim == 0 and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in leaves]
         floats = {d for d, s in zip(self._dtypes, self._is_scalar, strict=True) if s and _is_float(d)}
-        self._float = next(iter(floats), jnp.dtype(jnp.float32))
         if len(floats) > 1:
             raise TypeError(f"The scalars of a packed loop must have one floating dtype, got {floats}.")
         flags = sum(s and d == jnp.bool_ for d, s in zip(self._dtypes, self._is_scalar, strict=True))
         if flags > MOST_FLAGS:
             raise TypeError(f"A packed loop takes at most {MOST_FLAGS} boolean scalars, got {flags}.")
 
-    def pack(self, record: Any) -> tuple[Array, Array, list[Array]]:
+    def pack(self, record: Any) -> tuple[list[Array], list[Array], list[Array]]:
+        """Vectors of floats, vectors of integers, and the leaves that are no scalars."""
         floats, integers, rest = [], [], []
         bits, place = jnp.zeros((), jnp.int32), 0
         for leaf, dtype, scalar in zip(jax.tree.leaves(record), self._dtypes, self._is_scalar, strict=True):
@@ -61,10 +64,11 @@ class _Packing:
                 integers.append(lax.bitcast_convert_type(leaf, jnp.int32))
             else:
                 integers.append(leaf.astype(jnp.int32))
-        return _stack(floats, self._float), jnp.stack([bits, *integers]), rest
+        return _joined(floats), _joined([bits, *integers]), rest
 
-    def unpack(self, packed: tuple[Array, Array, list[Array]]) -> Any:
-        floats, integers, rest = (iter(part) for part in packed)
+    def unpack(self, packed: tuple[list[Array], list[Array], list[Array]]) -> Any:
+        floats, integers = (itertools.chain(*vectors) for vectors in packed[:2])
+        rest = iter(packed[2])
         leaves, bits, place = [], next(integers), 0
         for dtype, scalar in zip(self._dtypes, self._is_scalar, strict=True):
             if not scalar:
@@ -85,5 +89,5 @@ def _is_float(dtype: Any) -> bool:
     return jnp.issubdtype(dtype, jnp.floating)
 
 
-def _stack(scalars: list[Array], dtype: Any) -> Array:
-    return jnp.stack(scalars) if scalars else jnp.zeros((0,), dtype)
+def _joined(scalars: list[Array]) -> list[Array]:
+    return [jnp.stack(scalars[first : first + MOST_JOINED]) for first in range(0, len(scalars), MOST_JOINED)]

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ergonet._types import Array, Count, Flag, Float, Scalar, UInt
-from ergonet.hamiltonian.energy import total_energy
+from ergonet.hamiltonian.energy import is_divergent, total_energy
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.phase import Phase
@@ -30,7 +30,8 @@ class WindowedTrajectory(eqx.Module):
     draw_scalars: Float[Array, "5 2"]  # [row, potential | energy]
     log_weights: Float[Array, "2"]  # of the first and the last window
     energy_start: Scalar
-    end_error: Scalar  # H - H_start of the end of the last window
+    end_error: Scalar  # H - H_start of the last state reached: the end of the last window, if that is not the start
+    largest_error: Scalar  # H - H_start where it is furthest from 0
     steps_back: Count
     steps_forward: Count
     taken: Count
@@ -40,6 +41,7 @@ class WindowedTrajectory(eqx.Module):
     step_size: Scalar
     uniform: Scalar
     uniform_key: UInt[Array, "2"]
+    diverging: Flag  # at any state
     nonfinite: Flag
     entry_probability: Float[Array, "2"]  # with which the last state replaced the draw of each window
 
@@ -74,6 +76,7 @@ class Windowed(eqx.Module):
             log_weights=jnp.stack([zero, jnp.where(in_last, zero, -jnp.inf)]),
             energy_start=energy,
             end_error=zero,
+            largest_error=zero,
             steps_back=offset,
             steps_forward=num_steps - offset,
             taken=jnp.zeros((), jnp.int32),
@@ -83,6 +86,7 @@ class Windowed(eqx.Module):
             step_size=step_size,
             uniform=uniform,
             uniform_key=uniform_key,
+            diverging=jnp.zeros((), bool),
             nonfinite=jnp.zeros((), bool),
             entry_probability=jnp.zeros((2,), dtype),
         )
@@ -119,6 +123,7 @@ class Windowed(eqx.Module):
             log_weights=log_weights,
             energy_start=t.energy_start,
             end_error=error,
+            largest_error=jnp.where(jnp.abs(error) <= jnp.abs(t.largest_error), t.largest_error, error),
             steps_back=t.steps_back - backward,
             steps_forward=t.steps_forward - ~backward,
             taken=t.taken + 1,
@@ -128,6 +133,7 @@ class Windowed(eqx.Module):
             step_size=t.step_size,
             uniform=t.uniform,
             uniform_key=t.uniform_key,
+            diverging=t.diverging | is_divergent(error),
             nonfinite=t.nonfinite | ~jnp.isfinite(error),
             entry_probability=probability,
         )

@@ -16,7 +16,7 @@ from numpyro.primitives import Messenger
 
 from ergonet._errors import CapabilityError, SettingError
 from ergonet._types import Array, Float, Int, Position, PRNGKey, Scalar
-from ergonet.models.target import Layout, Target
+from ergonet.models.target import Layout, Origin, Target
 
 Site = Mapping[str, Any]
 
@@ -192,10 +192,10 @@ class NumpyroProgram(Target):
             )
         return self._energy(position, rows)
 
-    def offset_at(self, position: Position) -> Scalar:
-        return jnp.zeros((), position.dtype)
+    def origin(self, position: Position) -> Origin:
+        return Origin(jnp.zeros((), position.dtype))
 
-    def with_offset(self, offset: Scalar) -> "NumpyroProgram":
+    def around(self, origin: Origin) -> "NumpyroProgram":
         return self
 
     def explain(self, position: Position) -> str:

@@ -14,7 +14,7 @@ from ergonet._errors import SettingError, suggest
 from ergonet._types import Array, PRNGKey, Scalar
 from ergonet.models.network import Leaf
 from ergonet.models.prior.base import AbstractPrior, WithRoots
-from ergonet.models.prior.parametrisation import standard_normal
+from ergonet.models.prior.density import Density
 
 
 class Block(eqx.Module):
@@ -69,8 +69,16 @@ class PriorAssignment(eqx.Module):
     priors: tuple[AbstractPrior, ...]
 
     def __check_init__(self):
+        seen: dict[str, Block] = {}
         for block in self.blocks():
-            block.own()  # refuses groups that a leaf does not have
+            for name in block.own():  # refuses groups that a leaf does not have
+                if name in seen:
+                    raise SettingError(
+                        f"`prior`: {seen[name].paths[-1]} and {block.paths[0]} would both have {name!r}. The leaves of "
+                        f"a layer share a group `layer` where they stand next to each other and have one prior, the "
+                        f"same for all; give each a prior of its own with `group='leaf'` otherwise."
+                    )
+                seen[name] = block
 
     @property
     def num_weights(self) -> int:
@@ -132,20 +140,19 @@ class PriorAssignment(eqx.Module):
             weights |= block.cut(block.prior.weights(coordinates, block.hyperparameters(named), block.leaf))
         return weights
 
+    def density(self, position: Array) -> Density:
+        """That of all coordinates of a flat position, hyperparameters included."""
+        blocks, named = self.parts(position)
+        return Density.product(
+            *(
+                block.prior.density(coordinates, block.hyperparameters(named), block.leaf)
+                for block, coordinates in blocks
+            )
+        )
+
     def log_prob(self, position: Array) -> Scalar:
         """Log prior density of all coordinates of a flat position."""
-        blocks, named = self.parts(position)
-        standard, terms, total = [], [], jnp.zeros((), position.dtype)
-        for block, coordinates in blocks:
-            own = block.hyperparameters(named)
-            terms += block.prior.own_terms(own, block.leaf)
-            if block.prior.is_standard:
-                standard.append(coordinates.reshape(-1))
-            else:
-                total = total + block.prior.log_density_given(coordinates, own, block.leaf)
-        if standard:
-            total = total + standard_normal(jnp.concatenate(standard))
-        return total + jnp.sum(jnp.concatenate(terms)) if terms else total
+        return self.density(position).whole
 
     def sample(self, key: PRNGKey, dtype: DTypeLike, *, is_start: bool = False) -> Array:
         """A flat position drawn from the prior, or with moderate hyperparameters where a chain is to start."""
@@ -182,17 +189,21 @@ class PriorAssignment(eqx.Module):
             drawn += [found[name].reshape(-1) for name in own]
         return jnp.concatenate(drawn)
 
-    def describe(self) -> str:
-        """One line per leaf: path, shape, coordinates, prior; then one per hyperparameter, and how many there are."""
+    def describe(self, others: Mapping[str, Leaf] | None = None) -> str:
+        """One line per leaf: path, shape, coordinates, prior; then one per hyperparameter, and how many there are.
+
+        `others` are hyperparameters that are not the prior's, such as a learned noise.
+        """
         rows = [
             f"{path:24s} {list(leaf.shape)!s:14s} {math.prod(leaf.shape):8d}  {prior!r}"
             for path, leaf, prior in zip(self.paths, self.leaves, self.priors, strict=True)
         ]
-        own = self.own()
-        rows += [f"{name:39s} {math.prod(leaf.shape):8d}  hyperparameter" for name, leaf in own.items()]
+        own = self.own() | dict(others or {})
+        rows += [f"{name:39s} {leaf.size:8d}  hyperparameter" for name, leaf in own.items()]
         if own:
-            added = self.dim - self.num_weights
-            rows.append(f"{self.num_weights} weights and {added} hyperparameters: {self.dim} coordinates")
+            added = sum(leaf.size for leaf in own.values())
+            total = self.num_weights + added
+            rows.append(f"{self.num_weights} weights and {added} hyperparameters: {total} coordinates")
         return "\n".join(rows)
 
 

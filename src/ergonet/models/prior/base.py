@@ -15,6 +15,7 @@ from jax.typing import DTypeLike
 
 from ergonet._types import Array, PRNGKey, Scalar
 from ergonet.models.network import Leaf
+from ergonet.models.prior.density import Density
 
 if TYPE_CHECKING:
     from ergonet.models.network import AbstractNetwork
@@ -51,23 +52,23 @@ class AbstractPrior(eqx.Module):
     def hyperparameters(self, leaf: Leaf) -> dict[str, Leaf]:
         """The block's own coordinates by name; raises `SettingError` where the prior does not fit the block."""
 
-    @property
     @abc.abstractmethod
-    def is_standard(self) -> bool:
-        """Whether coordinates are N(0, 1) whatever the hyperparameters, so that blocks can be summed together."""
-
-    @abc.abstractmethod
-    def log_density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
-        """Log density of the weights' coordinates given the hyperparameters, normalised, Jacobians included."""
+    def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
+        """That of the weights' coordinates given the hyperparameters, normalised, Jacobians included."""
 
     @abc.abstractmethod
     def own_terms(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
         """Flat arrays whose sum is the log density of the hyperparameters, normalised, Jacobians included."""
 
+    def density(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
+        """That of all coordinates of the block."""
+        given = self.density_given(coordinates, hyperparameters, leaf)
+        own = self.own_terms(hyperparameters, leaf)
+        return Density.product(given, Density.of_terms(*own)) if own else given
+
     def log_density(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
         """Log density of all coordinates of the block."""
-        own = sum(map(jnp.sum, self.own_terms(hyperparameters, leaf)), start=jnp.zeros((), coordinates.dtype))
-        return own + self.log_density_given(coordinates, hyperparameters, leaf)
+        return self.density(coordinates, hyperparameters, leaf).whole
 
     @abc.abstractmethod
     def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
@@ -120,10 +121,6 @@ class AbstractPlainPrior(AbstractPrior):
     def hyperparameters(self, leaf: Leaf) -> dict[str, Leaf]:
         return {}
 
-    @property
-    def is_standard(self) -> bool:
-        return False
-
     def own_terms(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
         return []
 
@@ -152,15 +149,12 @@ class AbstractFixedPrior(AbstractPlainPrior):
     """One fixed distribution for every weight, which is a coordinate itself."""
 
     @abc.abstractmethod
-    def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
-        """Summed log density of a block's weights, normalised."""
-
-    @abc.abstractmethod
     def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
         """A draw of a block's weights."""
 
-    def log_density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
-        return self.log_prob(coordinates, leaf)
+    def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
+        """Summed log density of a block's weights, normalised."""
+        return self.density_given(weights, {}, leaf).whole
 
     def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
         return coordinates

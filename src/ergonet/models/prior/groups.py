@@ -9,6 +9,7 @@ import math
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.scipy.special import logsumexp
 
 from ergonet._errors import SettingError, suggest
 from ergonet._types import Array
@@ -42,14 +43,15 @@ class Group(eqx.Module):
             return (1,) * len(leaf.shape)
         if self.name == "weight":
             return leaf.shape
-        if self.name == "incoming":
-            return (leaf.shape[0],) + (1,) * (len(leaf.shape) - 1)
-        if len(leaf.shape) < 2:
+        fewest, wanted = (1, "[out, ...]") if self.name == "incoming" else (2, "[out, in]")
+        if len(leaf.shape) < fewest:
             raise SettingError(
-                f"`{owner}(group={self.name!r})` needs weights [out, in], but was given a leaf of shape "
+                f"`{owner}(group={self.name!r})` needs weights {wanted}, but was given a leaf of shape "
                 f"{list(leaf.shape)}, such as biases. Give those a prior of their own, as in "
                 f"{{'*.bias': priors.Normal(), '*': ...}}."
             )
+        if self.name == "incoming":
+            return (leaf.shape[0],) + (1,) * (len(leaf.shape) - 1)
         return (1, leaf.shape[1]) + (1,) * (len(leaf.shape) - 2)
 
     def outside(self, leaf: Leaf, owner: str) -> Leaf:
@@ -65,8 +67,18 @@ class Group(eqx.Module):
 
 def sum_by(values: Array, shape: tuple[int, ...]) -> Array:
     """Sums over the axes along which `shape` has length one."""
-    axes = tuple(axis for axis, (full, kept) in enumerate(zip(values.shape, shape, strict=True)) if kept != full)
+    axes = _summed(values, shape)
     return jnp.sum(values, axis=axes, keepdims=True) if axes else values
+
+
+def log_sum_by(logarithms: Array, shape: tuple[int, ...]) -> Array:
+    """Logarithms of the sums of e^values over those axes, finite wherever the values are."""
+    axes = _summed(logarithms, shape)
+    return logsumexp(logarithms, axis=axes, keepdims=True) if axes else logarithms
+
+
+def _summed(values: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(axis for axis, (full, kept) in enumerate(zip(values.shape, shape, strict=True)) if kept != full)
 
 
 def members(shape: tuple[int, ...], of: tuple[int, ...]) -> int:

@@ -1,7 +1,7 @@
 """Horseshoe priors: most weights near zero, some free.
 
 A half-Cauchy scale is sampled as a product, s = z sqrt(g) with z half-normal and g inverse gamma(1/2, 1/2): both
-factors have light tails in their logarithms, which are the coordinates (Lau 2018, section 3.2, which multiplies by g
+factors have light tails in their logarithms, which are the coordinates (Lau 2018, section 3.4.1, which multiplies by g
 where its square root is meant; Piironen and Vehtari 2017, appendix C).
 """
 
@@ -15,12 +15,13 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from ergonet._errors import CapabilityError
-from ergonet._types import Array, PRNGKey, Scalar
+from ergonet._types import Array, PRNGKey
 from ergonet.models.network import Leaf
 from ergonet.models.precision import require_positive
 from ergonet.models.prior.base import AbstractPrior, Hyperparameters
+from ergonet.models.prior.density import Density
 from ergonet.models.prior.groups import BY_INPUT, Group, layer_of, resolve_group
-from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, NonCentered, resolve_parametrisation
+from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, resolve_parametrisation
 
 LOCAL, GLOBAL, SLAB = "local", "global", "log_slab_variance"
 HALF_NORMAL, INVERSE_GAMMA = "log_half_normal", "log_inverse_gamma"
@@ -60,13 +61,9 @@ class AbstractHorseshoe(AbstractPrior):
         """Logarithm of a standard half-Cauchy scale."""
         return hyperparameters[f"{place}.{HALF_NORMAL}"] + 0.5 * hyperparameters[f"{place}.{INVERSE_GAMMA}"]
 
-    @property
-    def is_standard(self) -> bool:
-        return isinstance(self.parametrisation, NonCentered)
-
-    def log_density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
+    def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
         log_scale = self.log_scale(hyperparameters, leaf)
-        return self.parametrisation.log_density(coordinates, log_scale, jnp.exp(log_scale))
+        return self.parametrisation.density(coordinates, log_scale, jnp.exp(log_scale))
 
     def own_terms(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
         return [
@@ -91,8 +88,7 @@ class AbstractHorseshoe(AbstractPrior):
 
     def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
         scale = jnp.exp(self.log_scale(hyperparameters, leaf))
-        weights = jax.random.normal(key, leaf.shape, dtype) * scale
-        return self.parametrisation.coordinates(weights, scale)
+        return self.parametrisation.draw(jax.random.normal(key, leaf.shape, dtype), scale)
 
     def __repr__(self) -> str:
         word = "centered" if isinstance(self.parametrisation, Centered) else "non-centered"
@@ -119,7 +115,7 @@ class Horseshoe(AbstractHorseshoe):
     """w ~ N(0, (t l)^2), l ~ half-Cauchy(1) for every group, t ~ half-Cauchy(scale) for the block.
 
     With `group="weight"` the plain horseshoe, with `incoming` or `outgoing` the horseshoe ARD. Source: Carvalho, Polson
-    and Scott 2010; Lau 2018, section 3.2.
+    and Scott 2010; Lau 2018, sections 3.4.1 and 3.4.2.
     """
 
     scale: float = eqx.field(static=True)
@@ -157,7 +153,8 @@ class Horseshoe(AbstractHorseshoe):
 class RegularizedHorseshoe(AbstractHorseshoe):
     """The horseshoe with a slab: s^2 = c^2 (t l)^2 / (c^2 + (t l)^2), c^2 ~ inverse gamma.
 
-    Weights that escape the horseshoe are still N(0, c^2). Source: Piironen and Vehtari 2017; Lau 2018, section 3.2.
+    Weights that escape the horseshoe are still N(0, c^2). Source: Piironen and Vehtari 2017; Lau 2018, section
+    3.4.1.
     """
 
     scale: float = eqx.field(static=True)
@@ -192,6 +189,9 @@ class RegularizedHorseshoe(AbstractHorseshoe):
         self.parametrisation = resolve_parametrisation("RegularizedHorseshoe", parametrisation)
         self.slab_shape = require_positive("RegularizedHorseshoe", "slab_shape", slab_shape)
         self.slab_rate = require_positive("RegularizedHorseshoe", "slab_rate", slab_rate)
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, slab_shape={self.slab_shape:g}, slab_rate={self.slab_rate:g})"
 
     def extra(self) -> dict[str, Any]:
         from numpyro.distributions import InverseGamma

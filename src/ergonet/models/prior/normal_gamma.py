@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
+from ergonet import _named
 from ergonet._errors import SettingError
-from ergonet._types import Array, PRNGKey, Scalar
+from ergonet._types import Array, PRNGKey
 from ergonet.models.network import Leaf
 from ergonet.models.precision import (
     gibbs_log_precision,
@@ -21,8 +22,9 @@ from ergonet.models.precision import (
     slice_log_precision,
 )
 from ergonet.models.prior.base import AbstractPrior, Hyperparameters, root
-from ergonet.models.prior.groups import BY_INPUT, Group, layer_of, members, resolve_group, sum_by
-from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, NonCentered, resolve_parametrisation
+from ergonet.models.prior.density import Density
+from ergonet.models.prior.groups import BY_INPUT, Group, layer_of, log_sum_by, members, resolve_group, sum_by
+from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, resolve_parametrisation
 
 LOG_PRECISION = "log_precision"
 
@@ -63,7 +65,7 @@ class NormalGamma(AbstractPrior):
         group: str = "leaf",
         parametrisation: str | AbstractParametrisation = "non-centered",
         *,
-        below: Sequence[Level | Mapping[str, Any]] = (),
+        below: Sequence[Any] = (),
     ):
         """Check and keep the settings.
 
@@ -72,7 +74,7 @@ class NormalGamma(AbstractPrior):
             alpha: twice the shape of the Gamma distribution, above 0; the smaller, the vaguer.
             group: which weights share a precision: `leaf`, `layer`, `incoming`, `outgoing`, `input` or `weight`.
             parametrisation: `centered` or `non-centered`, or an object.
-            below: further levels, each with finer groups than the one above.
+            below: further levels, each with finer groups than the one above: `Level`, or a table of its settings.
 
         Raises:
             SettingError: a setting is out of its range.
@@ -80,7 +82,7 @@ class NormalGamma(AbstractPrior):
         self.width = require_positive("NormalGamma", "width", width)
         resolve_group("NormalGamma", group)
         require_positive("NormalGamma", "alpha", alpha)
-        lower = tuple(one if isinstance(one, Level) else Level(**one) for one in below)
+        lower = tuple(map(_level, below))
         if lower and group == "layer":
             raise SettingError("`NormalGamma(group='layer')` has no levels `below`: its groups span several leaves.")
         names = [group, *(level.group.name for level in lower)]
@@ -145,13 +147,9 @@ class NormalGamma(AbstractPrior):
             for name, level in zip(self.names, self.levels, strict=True)
         ]
 
-    @property
-    def is_standard(self) -> bool:
-        return isinstance(self.parametrisation, NonCentered)
-
-    def log_density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
+    def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
         log_scale = -0.5 * self.log_precisions(hyperparameters, leaf)[-1]
-        return self.parametrisation.log_density(coordinates, log_scale, self._scales(hyperparameters, leaf)[-1])
+        return self.parametrisation.density(coordinates, log_scale, self._scales(hyperparameters, leaf)[-1])
 
     def own_terms(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
         terms: list[Array] = []
@@ -181,8 +179,7 @@ class NormalGamma(AbstractPrior):
 
     def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
         scale = self._scales(hyperparameters, leaf)[-1]
-        weights = jax.random.normal(key, leaf.shape, dtype) * scale
-        return self.parametrisation.coordinates(weights, scale)
+        return self.parametrisation.draw(jax.random.normal(key, leaf.shape, dtype), scale)
 
     def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
         return {
@@ -192,7 +189,7 @@ class NormalGamma(AbstractPrior):
 
     @property
     def by_input(self) -> bool:
-        return self.levels[-1].group.name in BY_INPUT
+        return any(level.group.name in BY_INPUT for level in self.levels)
 
     @property
     def lacks_conjugacy(self) -> str:
@@ -210,10 +207,21 @@ class NormalGamma(AbstractPrior):
         values[-1] = gibbs_log_precision(keys[-1], means[-1], lowest.alpha, count, squares)
         for row in reversed(range(len(values) - 1)):
             below, shape = values[row + 1], values[row].shape
-            log_sum = jnp.log(sum_by(jnp.exp(below), shape))
+            log_sum = log_sum_by(below, shape)
             children = members(shape, below.shape), self.levels[row + 1].alpha, log_sum
             mean = jnp.broadcast_to(means[row], shape)
             values[row] = slice_log_precision(keys[row], values[row], mean, self.levels[row].alpha, children)
         return {
             name: value.reshape(hyperparameters[name].shape) for name, value in zip(self.names, values, strict=True)
         }
+
+
+def _level(choice: Any) -> Level:
+    if isinstance(choice, Level):
+        return choice
+    if not isinstance(choice, Mapping):
+        raise SettingError(
+            f"`NormalGamma(below=...)` must hold levels such as `Level('weight', 1.0)`, or tables such as "
+            f"{{'group': 'weight', 'alpha': 1.0}}, got {choice!r}."
+        )
+    return _named.make("NormalGamma", "below", choice, {"below": Level})

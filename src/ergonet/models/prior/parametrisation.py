@@ -10,16 +10,13 @@ Centred coordinates suit weights that the data determine, non-centred ones weigh
 """
 
 import abc
-import math
 
 import equinox as eqx
-import jax.numpy as jnp
 
 from ergonet._errors import SettingError, suggest
-from ergonet._types import Array, Float, Scalar
-from ergonet.models.prior.groups import members, sum_by
-
-_LOG_TWO_PI = math.log(2 * math.pi)
+from ergonet._types import Array
+from ergonet.models.prior.density import Density
+from ergonet.models.prior.groups import members
 
 
 class AbstractParametrisation(eqx.Module):
@@ -30,12 +27,12 @@ class AbstractParametrisation(eqx.Module):
         """The weights."""
 
     @abc.abstractmethod
-    def coordinates(self, weights: Array, scale: Array) -> Array:
-        """The coordinates of weights."""
+    def draw(self, standard: Array, scale: Array) -> Array:
+        """Coordinates from their prior, made of draws of N(0, 1)."""
 
     @abc.abstractmethod
-    def log_density(self, coordinates: Array, log_scale: Array, scale: Array) -> Scalar:
-        """Log density of the coordinates, where the scale and its logarithm broadcast against them."""
+    def density(self, coordinates: Array, log_scale: Array, scale: Array) -> Density:
+        """That of the coordinates, where the scale and its logarithm broadcast against them."""
 
 
 class Centered(AbstractParametrisation):
@@ -44,14 +41,12 @@ class Centered(AbstractParametrisation):
     def weights(self, coordinates: Array, scale: Array) -> Array:
         return coordinates
 
-    def coordinates(self, weights: Array, scale: Array) -> Array:
-        return weights
+    def draw(self, standard: Array, scale: Array) -> Array:
+        return standard * scale
 
-    def log_density(self, coordinates: Array, log_scale: Array, scale: Array) -> Scalar:
-        squares = sum_by(coordinates**2, log_scale.shape)
+    def density(self, coordinates: Array, log_scale: Array, scale: Array) -> Density:
         count = members(log_scale.shape, coordinates.shape)
-        each = -0.5 * squares / scale**2 - count * log_scale
-        return jnp.sum(each) - 0.5 * _LOG_TWO_PI * coordinates.size
+        return Density.product(Density.of_normal(coordinates / scale), Density.of_terms(-count * log_scale))
 
 
 class NonCentered(AbstractParametrisation):
@@ -60,16 +55,11 @@ class NonCentered(AbstractParametrisation):
     def weights(self, coordinates: Array, scale: Array) -> Array:
         return coordinates * scale
 
-    def coordinates(self, weights: Array, scale: Array) -> Array:
-        return weights / scale
+    def draw(self, standard: Array, scale: Array) -> Array:
+        return standard
 
-    def log_density(self, coordinates: Array, log_scale: Array, scale: Array) -> Scalar:
-        return standard_normal(coordinates.reshape(-1))
-
-
-def standard_normal(coordinates: Float[Array, "coordinate"]) -> Scalar:
-    """Log density of independent N(0, 1), as one inner product."""
-    return -0.5 * jnp.dot(coordinates, coordinates) - 0.5 * _LOG_TWO_PI * coordinates.size
+    def density(self, coordinates: Array, log_scale: Array, scale: Array) -> Density:
+        return Density.of_normal(coordinates)
 
 
 _PARAMETRISATIONS = {"centered": Centered, "non-centered": NonCentered}

@@ -5,22 +5,20 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from ergonet._errors import SettingError
-from ergonet._types import Array, PRNGKey, Scalar
+from ergonet._types import Array, PRNGKey
 from ergonet.models.network import Leaf
 from ergonet.models.precision import require_positive
 from ergonet.models.prior.base import AbstractFixedPrior, AbstractPlainPrior, Hyperparameters
+from ergonet.models.prior.density import Density
 
 
-def _normal_log_prob(weights: Array, mean: float, scale: float) -> Scalar:
-    """Summed log density of N(mean, scale^2), as one inner product (cheaper than a sum of terms)."""
-    flat = weights.reshape(-1)
-    deviation = flat - mean if mean else flat
-    constant = weights.size * (0.5 * math.log(2 * math.pi) + math.log(scale))
-    return -0.5 / scale**2 * jnp.dot(deviation, deviation) - constant
+def _normal(weights: Array, mean: float, scale: float) -> Density:
+    """N(mean, scale^2)."""
+    deviation = weights - mean if mean else weights
+    return Density.of_normal(deviation if scale == 1.0 else deviation / scale, math.log(scale))
 
 
 class Normal(AbstractFixedPrior):
@@ -44,15 +42,18 @@ class Normal(AbstractFixedPrior):
     def shares(self, path: str) -> str:
         return ""  # neighbours are one inner product
 
-    def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
-        return _normal_log_prob(weights, self.mean, self.scale)
+    def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
+        return _normal(coordinates, self.mean, self.scale)
 
     def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
         return self.mean + self.scale * jax.random.normal(key, leaf.shape, dtype)
 
 
 class FanInNormal(AbstractFixedPrior):
-    """w ~ N(0, scale^2 / fan_in), which keeps the variance of a layer's outputs whatever its width."""
+    """w ~ N(0, scale^2 / fan_in), which keeps the variance of a layer's outputs whatever its width.
+
+    Source: Neal 1996, section 2.1.
+    """
 
     scale: float = eqx.field(static=True)
 
@@ -64,8 +65,8 @@ class FanInNormal(AbstractFixedPrior):
         """
         self.scale = require_positive("FanInNormal", "scale", scale)
 
-    def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
-        return _normal_log_prob(weights, 0.0, self.scale / math.sqrt(leaf.fan_in))
+    def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
+        return _normal(coordinates, 0.0, self.scale / math.sqrt(leaf.fan_in))
 
     def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
         return self.scale / math.sqrt(leaf.fan_in) * jax.random.normal(key, leaf.shape, dtype)
@@ -89,8 +90,8 @@ class Laplace(AbstractFixedPrior):
 
         return Distribution(0.0, self.scale)
 
-    def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
-        return jnp.sum(self._distribution().log_prob(weights))
+    def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
+        return Density.of_terms(self._distribution().log_prob(coordinates))
 
     def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
         return self._distribution().sample(key, leaf.shape).astype(dtype)
@@ -117,8 +118,8 @@ class StudentT(AbstractFixedPrior):
 
         return Distribution(self.degrees, 0.0, self.scale)
 
-    def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
-        return jnp.sum(self._distribution().log_prob(weights))
+    def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
+        return Density.of_terms(self._distribution().log_prob(coordinates))
 
     def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
         return self._distribution().sample(key, leaf.shape).astype(dtype)
@@ -147,9 +148,9 @@ class Uniform(AbstractPlainPrior):
             raise SettingError(f"`Uniform(high=...)` must be above low = {low}, got {high}.")
         self.low, self.high = float(low), float(high)
 
-    def log_density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Scalar:
+    def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
         """Of the coordinates, which are logistic whatever the box."""
-        return jnp.sum(self._coordinate().log_prob(coordinates))
+        return Density.of_terms(self._coordinate().log_prob(coordinates))
 
     def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
         return self.low + (self.high - self.low) * jax.nn.sigmoid(coordinates)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from ergonet._types import Array, Count, Float, Position, PRNGKey, Scalar
-from ergonet.models.target import Target, count_rows
+from ergonet.models.target import Origin, Target, count_rows
 from ergonet.samplers import _settings as check
 from ergonet.samplers.stochastic.schedule import AbstractSchedule, Constant
 
@@ -128,10 +128,10 @@ class OnRows(Target):
     def minibatch_potential(self, position: Position, rows: Any) -> Scalar:
         return self.target.minibatch_potential(position, rows)
 
-    def offset_at(self, position: Position) -> Scalar:
-        return jnp.zeros((), position.dtype)
+    def origin(self, position: Position) -> Origin:
+        return Origin(jnp.zeros((), position.dtype))
 
-    def with_offset(self, offset: Scalar) -> "OnRows":
+    def around(self, origin: Origin) -> "OnRows":
         return self
 
     def explain(self, position: Position) -> str:

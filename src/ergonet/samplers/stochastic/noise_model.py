@@ -100,7 +100,7 @@ class EstimatedNoise(AbstractNoiseModel):
             decay: weight of what was known before in the running mean, in [0, 1).
         """
         check.require_integer("EstimatedNoise", "every", every, 1)
-        check.require_between("EstimatedNoise", "decay", decay, 0, 1)
+        check.require_share("EstimatedNoise", "decay", decay)
         self.every, self.decay = int(every), float(decay)
 
     def begin(self, position: Position) -> tuple[Array, Array]:

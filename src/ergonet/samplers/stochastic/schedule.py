@@ -79,7 +79,7 @@ class Cyclical(AbstractSchedule):
             exploration: share of a cycle before its draws count, in [0, 1).
         """
         check.require_integer("Cyclical", "period", period, 2)
-        check.require_between("Cyclical", "exploration", exploration, 0, 1)
+        check.require_share("Cyclical", "exploration", exploration)
         self.period, self.exploration = int(period), float(exploration)
 
     def factor(self, number: Count) -> Scalar:

@@ -106,7 +106,7 @@ class SGNUTS(AbstractMinibatchKernel):
             SettingError: a setting is out of its range.
         """
         check_stream("SGNUTS", batch_size, steps_per_draw, learning_rate)
-        check.require_between("SGNUTS", "momentum_decay", momentum_decay, 0, 1)
+        check.require_share("SGNUTS", "momentum_decay", momentum_decay)
         check.require_integer("SGNUTS", "max_doublings", max_doublings, 1)
         if max_doublings > LARGEST_DOUBLINGS:
             raise SettingError(f"`SGNUTS(max_doublings=...)` must be at most {LARGEST_DOUBLINGS}, got {max_doublings}.")
@@ -132,18 +132,17 @@ class SGNUTS(AbstractMinibatchKernel):
         tree = self._doubling(jnp.zeros_like(momentum)).begin(jax.random.fold_in(key, TREE_KEY), metric, start)
 
         def grow(tree: DoublingTrajectory) -> DoublingTrajectory:
-            noise = normals(jax.random.fold_in(key, 1 + tree.num_states), target.dim, momentum.dtype)
+            noise = normals(jax.random.fold_in(key, 1 + tree.subtree.num_states), target.dim, momentum.dtype)
             return self._doubling(noise).advance(seen, metric, jnp.sqrt(pace.step_size), tree)
 
         tree = packed_while_loop(lambda tree: ~tree.finished, grow, tree)
-        position, potential, _, energy = self._doubling(momentum).chosen(tree)
-        dim = state.position.size
-        return SGNUTSState(position), StepInfo(
-            potential=potential,
-            temperature=2 * (energy - potential) / dim,
-            acceptance=tree.sum_acceptance / jnp.maximum(tree.num_states, 1),
-            gradients=1 + tree.num_states,
-            clipped=jnp.zeros_like(potential),
+        draw, leaves = tree.draw, tree.subtree
+        return SGNUTSState(draw.position), StepInfo(
+            potential=draw.potential,
+            temperature=2 * (draw.energy - draw.potential) / target.dim,
+            acceptance=leaves.sum_acceptance / jnp.maximum(leaves.num_states, 1),
+            gradients=1 + leaves.num_states,
+            clipped=jnp.zeros_like(draw.potential),
         )
 
     def _doubling(self, noise: Position) -> Doubling:

@@ -86,8 +86,8 @@ class SGHMC(AbstractMinibatchKernel):
             SettingError: a setting is out of its range.
         """
         check_stream("SGHMC", batch_size, steps_per_draw, learning_rate)
-        check.require_between("SGHMC", "momentum_decay", momentum_decay, 0, 1)
         check.require_positive("SGHMC", "momentum_decay", momentum_decay)
+        check.require_between("SGHMC", "momentum_decay", momentum_decay, 0, 1)
         check.require_integer("SGHMC", "resample_every", resample_every, 0)
         check.require_at_least("SGHMC", "temperature", temperature, 0.0)
         self.learning_rate = learning_rate
