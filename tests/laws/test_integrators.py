@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergonet import HMC, MALA, NUTS, Target
+from ergonet import HMC, NUTS, Target, WindowedHMC
 from ergonet._errors import SettingError
 from ergonet.hamiltonian.energy import total_energy
 from ergonet.hamiltonian.integrator import Composition, integrator, integrator_names
@@ -65,7 +65,7 @@ def test_a_force_that_is_kept_is_the_one_made_anew(name):
     assert anew.force is None
 
 
-@pytest.mark.parametrize("kernel", [HMC(metric="dense"), MALA(metric="dense"), NUTS(metric="dense")])
+@pytest.mark.parametrize("kernel", [HMC(metric="dense"), WindowedHMC(metric="dense"), NUTS(metric="dense")])
 def test_a_leapfrog_step_takes_two_products_with_a_dense_metric(kernel, monkeypatch):
     target = build_target()
     tuning = kernel.tuning(target, jnp.asarray(POSITION))

@@ -25,6 +25,11 @@ class Phase(eqx.Module):
     gradient: Position
     force: Position | None = None
 
+    @property
+    def vectors(self) -> list[Position]:
+        """Position, momentum, gradient, and the force where it is kept: what a step may read of where it starts."""
+        return [self.position, self.momentum, self.gradient] + ([] if self.force is None else [self.force])
+
 
 def phase_at(target: Target, position: Position, momentum: Position) -> Phase:
     """Evaluate the potential and its gradient at `position` (one gradient)."""

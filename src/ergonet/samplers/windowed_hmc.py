@@ -14,6 +14,7 @@ from jax import lax
 from ergonet._errors import SettingError
 from ergonet._types import Flag, Position, PRNGKey, Scalar
 from ergonet.hamiltonian.integrator import Composition
+from ergonet.hamiltonian.phase import with_force
 from ergonet.models.target import Target
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
@@ -87,7 +88,7 @@ class WindowedHMC(AbstractKernel):
         num_steps = jnp.maximum(lengths.num_steps, self.window - 1)
         window_key, draw_key = jax.random.split(jax.random.fold_in(key, WINDOW_KEY))
         return self.trajectory.begin(
-            refresh(lengths.key_momentum, state),
+            with_force(refresh(lengths.key_momentum, state), tuning.metric),
             lengths.step_size,
             num_steps=num_steps,
             window=jnp.asarray(self.window, jnp.int32),

@@ -68,7 +68,7 @@ class AbstractCriterion(eqx.Module):
         """Whether the last two leaves have turned, where the memory tells it; None: `turned` is asked, as for others.
 
         Every second leaf closes a block of two, so a short answer here halves the questions. It is read only where
-        both leaves belong to the same subtree.
+        both leaves belong to the same subtree, or where they are the whole tree.
         """
         return None
 

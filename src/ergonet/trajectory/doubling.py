@@ -60,7 +60,7 @@ class DoublingTrajectory(eqx.Module):
     """A tree under construction. Directions and uniforms are data: `directions` holds one bit per doubling."""
 
     subtree: Subtree
-    far: Float[Array, "3 dim"]  # what a step reads of the end that does not grow, as one buffer: one task to copy it
+    far: Float[Array, "vector dim"]  # vectors of the end that does not grow, in one buffer: one task to copy them
     draw: Draw
     directions: UInt[Array, ""]
     uniform_key: UInt[Array, "2"]
@@ -110,7 +110,7 @@ class Doubling(eqx.Module):
         )
         return DoublingTrajectory(
             subtree=subtree,
-            far=jnp.stack(_read_by_a_step(start)),
+            far=jnp.stack(start.vectors),
             draw=draw,
             directions=bits if directions is None else directions,
             uniform_key=words,
@@ -223,12 +223,13 @@ class Doubling(eqx.Module):
         swap = uniform < probability
         depth = tree.depth + merged
         turns_round = merged & (_direction(tree.directions, depth) != _direction(tree.directions, tree.depth))
-        near, far = _read_by_a_step(subtree.end), tuple(tree.far)
-        end = eqx.tree_at(_read_by_a_step, subtree.end, _where(turns_round, far, near))
+        position, momentum, gradient, *force = tree.far
+        other_end = Phase(position, momentum, subtree.end.potential, gradient, *force)  # no step reads a potential
+        end = _where(turns_round, other_end, subtree.end)
         log_weight = jnp.where(closed, -jnp.inf, subtree.log_weight)
         return DoublingTrajectory(
             subtree=eqx.tree_at(lambda one: (one.end, one.log_weight), subtree, (end, log_weight)),
-            far=jnp.where(turns_round, jnp.stack(near), tree.far),
+            far=jnp.where(turns_round, jnp.stack(subtree.end.vectors), tree.far),
             draw=_where(swap, subtree.draw, tree.draw),
             directions=tree.directions,
             uniform_key=tree.uniform_key,
@@ -245,11 +246,6 @@ class Doubling(eqx.Module):
 def _is_growing(tree: DoublingTrajectory, subtree: Subtree) -> Flag:
     """Whether the subtree wants another leaf."""
     return (subtree.num_states + 1 < (2 << tree.depth)) & ~subtree.divergent & ~subtree.turned
-
-
-def _read_by_a_step(phase: Phase) -> tuple[Any, Any, Any]:
-    """Position, momentum, and force where it is known, else gradient; their places, for `tree_at`."""
-    return phase.position, phase.momentum, phase.gradient if phase.force is None else phase.force
 
 
 def _where(condition: Flag, new: Any, old: Any) -> Any:

@@ -25,7 +25,7 @@ FIRST, LAST, START = 0, 1, 4  # running draws of the windows, the start; rows 2 
 class WindowedTrajectory(eqx.Module):
     """Both ends of the trajectory, and a running draw for the first and the last window."""
 
-    ends: Float[Array, "2 3 dim"]  # [backward | forward, position | momentum | gradient, dim]
+    ends: Float[Array, "2 vector dim"]  # [backward | forward, position | momentum | gradient (| force), dim]
     draws: Float[Array, "5 2 dim"]  # [row, position | gradient]; rows as in the constants below
     draw_scalars: Float[Array, "5 2"]  # [row, potential | energy]
     log_weights: Float[Array, "2"]  # of the first and the last window
@@ -65,7 +65,7 @@ class Windowed(eqx.Module):
         """A trajectory of one state; `offset` in 0..window-1 steps go back."""
         energy = total_energy(start)
         dtype = start.position.dtype
-        end = jnp.stack([start.position, start.momentum, start.gradient])
+        end = jnp.stack(start.vectors)
         draw = jnp.stack([start.position, start.gradient])
         zero = jnp.zeros((), dtype)
         in_last = offset * 0 >= num_steps - offset - window + 1
@@ -95,8 +95,8 @@ class Windowed(eqx.Module):
         """One step: backwards first, then forwards from the start."""
         backward = t.steps_back > 0
         side = jnp.where(backward, 0, 1)
-        position, momentum, gradient = lax.dynamic_index_in_dim(t.ends, side, keepdims=False)
-        previous = Phase(position=position, momentum=momentum, potential=t.energy_start, gradient=gradient)
+        position, momentum, gradient, *force = lax.dynamic_index_in_dim(t.ends, side, keepdims=False)
+        previous = Phase(position, momentum, t.energy_start, gradient, *force)  # no step reads a potential
         signed = jnp.where(backward, -t.step_size, t.step_size)
         phase = self.integrator.step(target, metric, signed, previous)
         error = total_energy(phase) - t.energy_start
@@ -115,7 +115,7 @@ class Windowed(eqx.Module):
             row = jnp.where(taken[window], window, window + 2)
             draws = lax.dynamic_update_index_in_dim(draws, record, row, axis=0)
             scalars = lax.dynamic_update_index_in_dim(scalars, numbers, row, axis=0)
-        end = jnp.stack([phase.position, phase.momentum, phase.gradient])
+        end = jnp.stack(phase.vectors)
         return WindowedTrajectory(
             ends=lax.dynamic_update_index_in_dim(t.ends, end, side, axis=0),
             draws=draws,
