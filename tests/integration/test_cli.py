@@ -200,6 +200,7 @@ def bad_tables(folder, houses):
     (folder / "bad.toml").write_text('[kernel]\nname = "nuts"\nmax_doubling = 3\n')
 
 
+@pytest.mark.slow
 def test_bad_input_gets_one_line_and_leaves_nothing(ergonet, houses, folder):
     bad_tables(folder, houses)
     fit = ("fit", "houses.csv", "--target", "price")
@@ -283,6 +284,7 @@ def draws_by_chain(run):
         return 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_draws(ergonet, houses, folder):
     run = folder / "cut"
     arguments = ("fit", "houses.csv", "--target", "price", *TINY, "--draws", "100000", "--out", "cut")
@@ -322,6 +324,7 @@ name = "gibbs"
 """
 
 
+@pytest.mark.slow
 def test_priors_that_learn_their_scales_come_with_names_and_diagnostics(ergonet, houses, folder):
     (folder / "learned.toml").write_text(LEARNED)
     answer = ergonet("fit", "houses.csv", "--target", "price", "--settings", "learned.toml", *TINY, "--out", "learned")

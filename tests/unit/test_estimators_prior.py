@@ -40,6 +40,7 @@ def test_names_stand_for_priors_by_pattern(tmp_path):
     assert np.array_equal(loaded.predict(x), fitted.predict(x))
 
 
+@pytest.mark.slow
 def test_a_table_gives_a_prior_its_settings(tmp_path):
     x = np.random.default_rng(0).normal(size=(40, 2))
     given = {"prior": {"name": "normal-gamma", "parametrisation": "centered"}, "likelihood": {"name": "gaussian"}}

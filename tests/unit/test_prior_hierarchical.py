@@ -347,7 +347,7 @@ def test_upper_levels_are_drawn_given_the_levels_beneath():
 def test_coordinates_drawn_from_a_vague_prior_are_finite(prior):
     """A standardised weight is N(0, 1) whatever its scale, also where that one overflows."""
     model = BayesianNetwork(NETWORK, prior, likelihoods.Gaussian(0.1))
-    draws = jax.vmap(model.sample_prior)(jax.random.split(jax.random.key(3), 500))
+    draws = jax.jit(jax.vmap(model.sample_prior))(jax.random.split(jax.random.key(3), 500))
     weights = np.asarray(draws)[:, : model.prior.num_weights]
     assert np.isfinite(weights).all()
     assert stats.kstest(weights.ravel(), "norm").statistic < KS / np.sqrt(weights.size)
