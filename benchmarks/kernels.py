@@ -5,7 +5,6 @@ only shows that everything works. Kernels are told nothing about a problem but t
 """
 
 import argparse
-import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -190,17 +189,8 @@ def tables(found: Mapping[str, Mapping[str, list[dict[str, float]]]], settings: 
 
 def write(folder: Path, record: dict[str, Any], guide: Path | None) -> None:
     """The page, its record, and the table of the guide."""
-    about = record["about"]
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    text = tables(record["kernels"], about["settings"])
-    quick = page.QUICK if about["quick"] else ""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "kernels.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
-    (folder / "kernels.md").write_text(
-        f"# Kernels\nWritten by `{about['command']}` on {about['date']}.{quick}\n\n- Machine: {about['machine']}.\n"
-        f"- Versions: {versions}.\n\n## Measured\n{text}",
-        encoding="utf-8",
-    )
+    text = tables(record["kernels"], record["about"]["settings"])
+    page.write_measured(folder / "kernels", "Kernels", record, text)
     if guide:
         before, _, rest = guide.read_text(encoding="utf-8").partition(BEGIN)
         guide.write_text(before + BEGIN + text + END + rest.partition(END)[2], encoding="utf-8")

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import importlib.metadata
+import json
 import os
 import platform
 from collections.abc import Sequence
@@ -78,6 +79,27 @@ def write(path: Path, record: dict[str, Any]) -> list[Goal]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(parts), encoding="utf-8")
     return goals
+
+
+def write_measured(path: Path, title: str, record: dict[str, Any], text: str) -> None:
+    """A page of measurements and its record beside it.
+
+    Args:
+        path: of both, without an ending.
+        title: of the page.
+        record: with `about`, as `describe` makes it.
+        text: the measured part.
+    """
+    about = record["about"]
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    quick = QUICK if about["quick"] else ""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+    path.with_suffix(".md").write_text(
+        f"# {title}\nWritten by `{about['command']}` on {about['date']}.{quick}\n\n- Machine: {about['machine']}.\n"
+        f"- Versions: {versions}.\n\n## Measured\n{text}",
+        encoding="utf-8",
+    )
 
 
 def goal_table(goals: Sequence[Goal]) -> str:

@@ -60,7 +60,7 @@ def gradient_goals(gradients: Mapping[str, Any]) -> list[Goal]:
                 ratios(times["doubling step"], own),
                 1.12,
                 at_most=True,
-                decides=False,
+                decides=name == "digits",
             ),
             *(
                 Goal(

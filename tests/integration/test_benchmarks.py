@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import gradients, kernels, page, problems, rounds, targets
+import ergonet
+from benchmarks import gradients, kernels, page, problems, rounds, targets, warmups
 from benchmarks.timing import Spread
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,6 +168,30 @@ def test_a_quick_run_of_the_kernels_writes_a_row_for_each(tmp_path: Path) -> Non
     for title in kernels.kernels():
         rows = [line for line in text.splitlines() if line.startswith(f"| {title} |")]
         assert len(rows) == (len(kernels.ARENAS) - 1 if "dense" in title else len(kernels.ARENAS))
+
+
+@pytest.mark.slow
+def test_a_quick_run_of_the_warmups_writes_a_row_for_each(tmp_path: Path) -> None:
+    answer = run_quickly("benchmarks.warmups", tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    text = (tmp_path / "warmups.md").read_text(encoding="utf-8")
+    assert "A quick run" in text
+    for title in ("Stan's windows, 12", "step size only, 10", "pooled directions, step size only, 10"):
+        assert text.count(f"| {title} |") == 2
+
+
+def test_a_preconditioned_density_goes_to_positions_and_back() -> None:
+    draws = np.random.default_rng(0).normal(size=(400, 6)) @ np.diag([1.0, 2, 3, 4, 5, 6])
+    draws[:, 1] += 3 * draws[:, 0]
+    target = ergonet.Target.from_logdensity(lambda q: -0.5 * jnp.sum(q**2), jnp.zeros(6))
+    density = warmups.preconditioned(target, draws, most=2)
+    assert density.factor.size == 2  # along and across the one correlation
+    z = jnp.arange(6.0)
+    np.testing.assert_allclose(density.inverse(density.position(z)), z, atol=1e-5)
+    np.testing.assert_allclose(density(z), -target.potential(density.position(z)), rtol=1e-6)
+    factor = np.asarray(jax.vmap(density.position)(jnp.eye(6))).T
+    np.testing.assert_allclose((factor @ factor.T)[:2, :2], np.cov(draws[:, :2].T), rtol=0.15)
+    np.testing.assert_array_equal(warmups.unchanged(target).position(z), z)
 
 
 @pytest.mark.slow

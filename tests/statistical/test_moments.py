@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import HMC, NUTS
+from ergonet import HMC, MALA, NUTS, XHMC, WindowedHMC
 from ergonet.adaptation.warmup import Stage, Warmup, stan_windows
 from ergonet.samplers import hmc
 from ergonet.samplers.hmc import refresh
@@ -17,8 +17,16 @@ pytestmark = [pytest.mark.statistical, pytest.mark.filterwarnings("ignore::ergon
 KERNELS = {
     "nuts": lambda: NUTS(target_acceptance=0.7),
     "nuts, dense": lambda: NUTS(target_acceptance=0.7, metric="dense"),
+    "nuts, original, slice": lambda: NUTS(target_acceptance=0.7, criterion="original", selection="slice"),
+    "xhmc": lambda: XHMC(0.2, target_acceptance=0.7, metric="dense", max_doublings=6),
+    "xhmc, slice": lambda: XHMC(0.2, target_acceptance=0.7, metric="dense", max_doublings=6, selection="slice"),
+    "windowed": lambda: WindowedHMC(3, target_acceptance=0.7, num_steps=12, metric="dense"),
+    "mala": lambda: MALA(target_acceptance=0.7, metric="dense"),
     "hmc, tuned length": lambda: HMC(target_acceptance=0.7),
     "hmc, fixed length": lambda: HMC(target_acceptance=0.7, num_steps=12, metric="dense", step_jitter=0.1),
+    "hmc, random direction": lambda: HMC(
+        target_acceptance=0.7, num_steps=12, metric="dense", direction="random", step_jitter=0.1
+    ),
     "hmc, two-stage": lambda: HMC(target_acceptance=0.7, num_steps=6, metric="dense", integrator="two-stage"),
 }
 
@@ -29,6 +37,7 @@ def run(problem, kernel, *, num_draws=2500):
     last = Stage(name="step size", num_transitions=500, tune_step_size=kernel.warmup().tune_step_size)
     recipe = Warmup(stages=(*usual.stages, last), target_acceptance=usual.target_acceptance)
     settings = {"num_chains": 4, "warmup": recipe, "num_draws": num_draws, "seed": 1, "progress": False}
+    settings |= {"thin": 4} if isinstance(kernel, MALA) else {}
     return ergonet.sample(problem.target, kernel, **settings)
 
 

@@ -13,7 +13,7 @@ from ergonet.datasets.dataset import Dataset
 from ergonet.inference.memory import GIB, USABLE_SHARE, free_memory
 from ergonet.inference.samples import Samples
 from ergonet.inference.versions import versions
-from ergonet.models.network_posterior import NUM_REFERENCE_ROWS
+from ergonet.models.network_posterior import NUM_REFERENCE_ROWS, RELEVANCE
 from ergonet.prediction.predictive import Prediction, predict
 from ergonet.prediction.scores import classification_scores, regression_scores
 
@@ -86,28 +86,20 @@ def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[
     """
     import jax
 
-    kept = np.asarray(samples.positions[:, :: max(1, samples.num_draws // MOST_SCALE_DRAWS)])
-    if not jax.eval_shape(model.scales, jax.ShapeDtypeStruct(kept.shape[2:], kept.dtype)):
+    every = max(1, samples.num_draws // MOST_SCALE_DRAWS)
+    draws = {name: values[:, ::every] for name, values in samples.scales().items()}
+    relevance = draws.pop(RELEVANCE, None)
+    if not draws:
         return {}
-    overall = jax.jit(jax.vmap(model.overall_scales))
-    names = list(overall(kept[0]))
-
-    def stacked(positions: Any) -> np.ndarray:
-        values = overall(positions)
-        return np.stack([np.asarray(values[name]) for name in names], axis=-1)
-
     keys = jax.random.split(jax.random.key(0), NUM_PRIOR_DRAWS)
+    prior = jax.jit(jax.vmap(lambda key: model.overall_scales(model.sample_prior(key))))(keys)
     found = {
-        "scale_names": np.asarray(names),
-        "scale_draws": np.stack([stacked(chain) for chain in kept]),
-        "scale_prior": stacked(jax.jit(jax.vmap(model.sample_prior))(keys)),
+        "scale_names": np.asarray(list(draws)),
+        "scale_draws": np.stack(list(draws.values()), axis=-1),
+        "scale_prior": np.stack([np.asarray(prior[name]) for name in draws], axis=-1),
     }
-    if model.relevance:
-        by_input = jax.jit(jax.vmap(lambda position: model.scales(position)[model.relevance]))
-        found |= {
-            "input_names": np.asarray(inputs),
-            "input_draws": np.stack([np.asarray(by_input(chain)) for chain in kept]),
-        }
+    if relevance is not None:
+        found |= {"input_names": np.asarray(inputs), "input_draws": relevance}
     return found
 
 

@@ -9,6 +9,7 @@ A warm-up takes the moments of what a metric says it observes of each state, and
 
 import abc
 import itertools
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -22,7 +23,13 @@ NO_VARIATION = 1e-4  # a gradient whose sd is a smaller share of its mean is con
 
 
 class AbstractMetric(eqx.Module):
-    """Inverse mass matrix M^-1 = L L^T of the kinetic energy p'M^-1 p / 2."""
+    """Inverse mass matrix M^-1 = L L^T of the kinetic energy p'M^-1 p / 2.
+
+    Attributes:
+        keeps_force: whether L^T g costs more to make anew than to carry from one step to the next.
+    """
+
+    keeps_force: ClassVar[bool] = False
 
     @abc.abstractmethod
     def to_position(self, momentum: Position) -> Position:
@@ -178,6 +185,7 @@ class DenseMetric(AbstractMetric):
     element. Eight of them hold little more than half of the square.
     """
 
+    keeps_force: ClassVar[bool] = True
     panels: tuple[Float[Array, "rows columns"], ...]
 
     def __init__(self, factor: Float[Array, "dim dim"]):

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 
 from ergonet._types import Position, Scalar
-from ergonet.hamiltonian.metric import AbstractMetric, DenseMetric
+from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.models.target import Target
 
 
@@ -38,6 +38,6 @@ def phase_at(target: Target, position: Position, momentum: Position) -> Phase:
 
 
 def with_force(phase: Phase, metric: AbstractMetric) -> Phase:
-    """The phase with its force under a dense metric; under others it is made anew for less than it costs to carry."""
-    force = metric.to_momentum(phase.gradient) if isinstance(metric, DenseMetric) else None
+    """The phase with its force, where the metric has that kept."""
+    force = metric.to_momentum(phase.gradient) if metric.keeps_force else None
     return Phase(phase.position, phase.momentum, phase.potential, phase.gradient, force)

@@ -21,7 +21,6 @@ from ergonet.inference.devices import Placement, place
 from ergonet.inference.jobs import Block, Job, Settings, chunk_capacity
 from ergonet.inference.keeping import Every
 from ergonet.inference.memory import plan_memory
-from ergonet.inference.minibatches import sample_minibatches
 from ergonet.inference.programs import programs
 from ergonet.inference.progress import AbstractProgress, Tick, choose_progress
 from ergonet.inference.samples import STATISTICS, Samples
@@ -96,6 +95,8 @@ def sample(
     if isinstance(kernel, AbstractMinibatchKernel):
         if warmup is not None:
             raise SettingError(f"`warmup` is for kernels of all rows; `{type(kernel).__name__}` has no stages.")
+        from ergonet.inference.minibatches import sample_minibatches
+
         found = sample_minibatches(
             target,
             kernel,
@@ -114,7 +115,6 @@ def sample(
     kernel = NUTS() if kernel is None else kernel
     if not isinstance(kernel, AbstractKernel):
         raise CapabilityError(f"`kernel` must be a kernel such as `ergonet.NUTS()`, got {kernel!r}.")
-    recipe = recipe_of(warmup, kernel.warmup(), num_warmup)
     placement = place(devices, num_chains)
     reporter = choose_progress(progress)
     itemsize = jax.eval_shape(lambda: target.initial_position(jax.random.key(0))).dtype.itemsize
@@ -125,7 +125,7 @@ def sample(
     settings = Settings(
         kernel=kernel,
         target=target,
-        warmup=recipe,
+        warmup=recipe_of(warmup, kernel.warmup(), num_warmup),
         num_draws=num_draws,
         thin=thin,
         capacity=chunk_capacity(target.dim, itemsize),

@@ -34,6 +34,7 @@ from ergonet.models.prior.groups import BY_INPUT
 from ergonet.models.target import HierarchicalTarget, Origin
 
 NUM_REFERENCE_ROWS = 20
+RELEVANCE = "input relevance"  # among a posterior's scales, the one with an entry for every input
 
 
 class BayesianNetwork(eqx.Module):
@@ -257,7 +258,7 @@ class NetworkPosterior(HierarchicalTarget):
 
     def scales(self, position: Position) -> dict[str, Array]:
         relevance = self.model.relevance
-        of_inputs = {relevance: self.model.scales(position)[relevance]} if relevance else {}
+        of_inputs = {RELEVANCE: self.model.scales(position)[relevance]} if relevance else {}
         return self.model.overall_scales(position) | of_inputs
 
     def gibbs(self, key: PRNGKey, position: Position) -> Float[Array, "hyperparameters"]:

@@ -42,6 +42,14 @@ class GibbsTrajectory(eqx.Module):
     key: PRNGKey
     fresh: Flag
 
+    def given(self, target: Target) -> WeightsGiven:
+        """The density of the weights."""
+        return WeightsGiven(target=target, hyperparameters=self.hyperparameters, dim=self.weights.size)
+
+    def moved(self, update: eqx.Module) -> "GibbsTrajectory":
+        """With the update's trajectory further on, and so no longer fresh."""
+        return eqx.tree_at(lambda t: (t.update, t.fresh), self, (update, jnp.zeros((), bool)))
+
 
 class AbstractStepSizes(eqx.Module):
     """Where the metric of the weights comes from."""
@@ -133,32 +141,21 @@ class GibbsHMC(AbstractKernel):
         )
 
     def advance(self, target: Target, trajectory: GibbsTrajectory, tuning: Tuning) -> GibbsTrajectory:
-        given = WeightsGiven(target=target, hyperparameters=trajectory.hyperparameters, dim=trajectory.weights.size)
-        tuning = _with(tuning, trajectory.metric)
-
-        def start(_: eqx.Module) -> eqx.Module:
-            state = self.update.init(given, trajectory.weights)
-            return self.update.begin(trajectory.key, given, state, tuning)
-
-        def step(moving: eqx.Module) -> eqx.Module:
-            return self.update.advance(given, moving, tuning)
-
-        return GibbsTrajectory(
-            update=jax.lax.cond(trajectory.fresh, start, step, trajectory.update),
-            weights=trajectory.weights,
-            hyperparameters=trajectory.hyperparameters,
-            metric=trajectory.metric,
-            key=trajectory.key,
-            fresh=jnp.zeros((), bool),
+        given, tuning = trajectory.given(target), _with(tuning, trajectory.metric)
+        update = jax.lax.cond(
+            trajectory.fresh,
+            lambda _: self._started(given, trajectory, tuning),
+            lambda moving: self.update.advance(given, moving, tuning),
+            trajectory.update,
         )
+        return trajectory.moved(update)
 
     def complete(self, target: Target, trajectory: GibbsTrajectory, tuning: Tuning) -> GibbsTrajectory:
-        given = WeightsGiven(target=target, hyperparameters=trajectory.hyperparameters, dim=trajectory.weights.size)
-        tuning = _with(tuning, trajectory.metric)
-        state = self.update.init(given, trajectory.weights)
-        moving = self.update.begin(trajectory.key, given, state, tuning)
-        ended = self.update.complete(given, moving, tuning)
-        return eqx.tree_at(lambda t: (t.update, t.fresh), trajectory, (ended, jnp.zeros((), bool)))
+        given, tuning = trajectory.given(target), _with(tuning, trajectory.metric)
+        return trajectory.moved(self.update.complete(given, self._started(given, trajectory, tuning), tuning))
+
+    def _started(self, given: WeightsGiven, trajectory: GibbsTrajectory, tuning: Tuning) -> eqx.Module:
+        return self.update.begin(trajectory.key, given, self.update.init(given, trajectory.weights), tuning)
 
     def finished(self, trajectory: GibbsTrajectory) -> Flag:
         return ~trajectory.fresh & self.update.finished(trajectory.update)

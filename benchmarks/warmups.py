@@ -1,0 +1,168 @@
+"""What warm-ups buy on networks: `python -m benchmarks.warmups` writes docs/results/warmups.md and .json.
+
+Stan's windows of two lengths, a step size alone, and two metrics that no warm-up can know: from the draws of four
+long chains of another seed, pooled, which bound what pooling a metric over chains, or giving it a low rank, could gain.
+Costs are counted in gradients. Takes about half an hour; `--quick` only shows that everything works.
+"""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ergonet
+from benchmarks import page
+from benchmarks.problems import PROBLEMS, ergonet_target, to_ergonet
+from benchmarks.rounds import ROOT, effective_draws
+from benchmarks.timing import Spread
+from ergonet import NUTS, Target, recipes
+
+FULL = {"rounds": 2, "num_draws": 500, "pooled_draws": 1000, "warmups": [500, 150]}
+SMOKE = {"rounds": 1, "num_draws": 5, "pooled_draws": 5, "warmups": [12, 10]}
+POOLED_SEED = 99
+MOST_DIRECTIONS, LEAST_EIGENVALUE = 100, 1e-6  # below it, a direction in which there are no draws
+TITLES = {"digits": "P1: a network on the digits", "regression": "P2: a regression"}
+PREFACE = """NUTS, target acceptance 0.8, 4 chains x (warm-up + {num_draws}) from draws of the prior, other seeds in
+every round ({rounds} here): medians, and the range of effective draws. *Effective draws*: the least of the
+predictions at 20 rows. *In all*: per gradient of warm-up and sampling together; *per sampling gradient* is what a
+longer run tends to. Other programs may run beside: nothing here is a time.
+
+*Pooled variances* and *pooled directions* are diagonal and low-rank metrics from {pooled_draws} draws of each of four
+other chains, which no warm-up has; the directions are the eigenvectors of the correlations whose eigenvalues lie
+outside of what as many independent draws of uncorrelated coordinates give (Marchenko and Pastur 1967), at most {most}.
+"""
+
+
+class Preconditioned(eqx.Module):
+    """The log density of z, where the position is scale * (z + V (factor - 1) V'z): a metric of low rank, exactly."""
+
+    posterior: Target
+    scale: Any
+    directions: Any
+    factor: Any
+
+    def position(self, z: Any) -> Any:
+        """Of the posterior."""
+        return self.scale * (z + self.directions @ ((self.factor - 1) * (self.directions.T @ z)))
+
+    def inverse(self, position: Any) -> Any:
+        """The z of a position."""
+        z = position / self.scale
+        return z + self.directions @ ((1 / self.factor - 1) * (self.directions.T @ z))
+
+    def __call__(self, z: Any) -> Any:
+        return -self.posterior.potential(self.position(z))
+
+
+def unchanged(posterior: Target) -> Preconditioned:
+    """Where z is the position."""
+    dim = posterior.dim
+    return Preconditioned(posterior, jnp.ones(dim), jnp.zeros((dim, 0)), jnp.zeros(0))
+
+
+def preconditioned(posterior: Target, draws: np.ndarray, *, most: int) -> Preconditioned:
+    """From draws `[draw, dim]`: their variances, and at most `most` directions beyond chance."""
+    scale = draws.std(axis=0)
+    values, vectors = np.linalg.eigh(np.cov(draws / scale, rowvar=False))
+    values = np.maximum(values, LEAST_EIGENVALUE)
+    edge = np.sqrt(draws.shape[1] / len(draws))
+    beyond = (values > (1 + edge) ** 2) | (values < max(0.0, 1 - edge) ** 2)
+    order = np.argsort(-np.abs(np.log(values)) * beyond)[: min(most, int(beyond.sum()))]
+    arrays = (scale, vectors[:, order], np.sqrt(values[order]))
+    return Preconditioned(posterior, *(jnp.asarray(one, jnp.float32) for one in arrays))
+
+
+def run_once(density: Preconditioned, warmup: recipes.Warmup, starts: Any, *, seed: int, num_draws: int) -> dict:
+    """One run from positions `[chain, dim]`, and its figures."""
+    samples = ergonet.sample(
+        Target.from_logdensity(density, starts[0]),
+        NUTS(),
+        warmup=warmup,
+        num_draws=num_draws,
+        init=jax.vmap(density.inverse)(jnp.asarray(starts)),
+        seed=seed,
+        progress=False,
+    )
+    predict = jax.jit(jax.vmap(lambda z: density.posterior.monitor(density.position(z))))
+    least, _ = effective_draws(np.stack([np.asarray(predict(jnp.asarray(chain))) for chain in samples.positions]))
+    warm, sampling = samples.gradients["warmup"], samples.gradients["sampling"]
+    return {
+        "warmup": warm / samples.num_chains,
+        "per_draw": sampling / samples.num_chains / samples.num_draws,
+        "effective": least,
+        "per_sampling": 1000 * least / sampling,
+        "per_gradient": 1000 * least / (warm + sampling),
+        "acceptance": float(samples.stats["acceptance_rate"].mean()),
+        "diverged": float(samples.stats["diverging"].sum()),
+    }
+
+
+def measure_problem(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The `runs` of every recipe on a problem, turn by turn, and how many `directions` were beyond chance."""
+    problem = PROBLEMS[name]()
+    posterior, starts = ergonet_target(problem), to_ergonet(problem, problem.starts)
+    longest, shortest = settings["warmups"][0], settings["warmups"][-1]
+    draws = settings["pooled_draws"]
+    long = ergonet.sample(
+        posterior, NUTS(), num_warmup=longest, num_draws=draws, seed=POOLED_SEED, init=starts, progress=False
+    )
+    pooled = np.asarray(long.positions, np.float64).reshape(-1, posterior.dim)
+    plain = unchanged(posterior)
+    of_variances = preconditioned(posterior, pooled, most=0)
+    of_directions = preconditioned(posterior, pooled, most=MOST_DIRECTIONS)
+    learns, alone = NUTS().warmup(), NUTS(metric="identity").warmup()
+    rows = {
+        **{f"Stan's windows, {n}": (plain, recipes.stan_windows(learns, n)) for n in settings["warmups"]},
+        **{f"step size only, {n}": (plain, recipes.step_size_only(alone, n)) for n in (longest, shortest)},
+        f"pooled variances, step size only, {shortest}": (of_variances, recipes.step_size_only(alone, shortest)),
+        f"pooled directions, step size only, {shortest}": (of_directions, recipes.step_size_only(alone, shortest)),
+    }
+    found: dict[str, list[dict]] = {title: [] for title in rows}
+    for seed in range(settings["rounds"]):
+        for title, (density, recipe) in rows.items():
+            found[title].append(run_once(density, recipe, starts, seed=seed, num_draws=settings["num_draws"]))
+            print(f"{name}, round {seed + 1}: {title}: {found[title][-1]}", flush=True)
+    return {"runs": found, "directions": of_directions.factor.size}
+
+
+def tables(record: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """The measured part of the page."""
+    parts = [PREFACE.format(**settings, most=MOST_DIRECTIONS)]
+    head = ["warm-up", "its gradients a chain", "effective draws", "gradients a draw"]
+    head += ["per 1000 sampling gradients", "per 1000 in all", "acceptance", "diverged"]
+    for name, held in record.items():
+        rows = []
+        for title, runs in held["runs"].items():
+            spread = {key: Spread.of([run[key] for run in runs]) for key in runs[0]}
+            row = [title, f"{spread['warmup'].median:.0f}", spread["effective"].text("{:.0f}")]
+            row += [f"{spread['per_draw'].median:.0f}", spread["per_sampling"].text("{:.2f}")]
+            row += [f"{spread['per_gradient'].median:.2f}", f"{spread['acceptance'].median:.2f}"]
+            rows.append([*row, f"{spread['diverged'].median:.0f}"])
+        note = f"Directions beyond chance: {held['directions']}.\n\n"
+        parts.append(f"### {TITLES[name]}\n{note}{page.table(head, rows)}")
+    return "\n".join(parts)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description="Recipes of warm-ups on two networks.")
+    parser.add_argument("--quick", action="store_true", help="a smoke run; its figures mean nothing")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results", help="folder of warmups.md and .json")
+    options = parser.parse_args(arguments)
+    if options.quick and options.out == ROOT / "docs" / "results":
+        parser.error("`--quick` must not replace the results in docs/: give another folder with `--out`.")
+    settings = SMOKE if options.quick else FULL
+    command = "python -m benchmarks.warmups" + (" --quick" if options.quick else "")
+    about = page.describe(command, quick=options.quick, settings=settings)
+    record = {"about": about, "problems": {name: measure_problem(name, settings) for name in TITLES}}
+    page.write_measured(options.out / "warmups", "Warm-ups", record, tables(record["problems"], settings))
+    print(f"Written: {options.out / 'warmups.md'}")
+
+
+if __name__ == "__main__":
+    main()
