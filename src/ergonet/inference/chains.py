@@ -187,8 +187,11 @@ def drawn(state: State, step_size: Scalar, info: Info, origin: Origin) -> Draws:
 
 def blank_draws(kernel: AbstractKernel, target: Target, record: ChainRecord, capacity: int) -> Draws:
     """Room for `capacity` draws of one chain."""
-    info = jax.eval_shape(lambda r: run_transition(kernel, r.key, target, r.state, r.tuning)[1], record)
-    state = record.state
+
+    def info_of(record: ChainRecord) -> Info:  # of a trajectory without a step: of the same shape, and soon traced
+        return kernel.conclude(kernel.begin(record.key, target, record.state, record.tuning))[1]
+
+    info, state = jax.eval_shape(info_of, record), record.state
     shapes = Draws(positions=state.position, potential=state.potential, step_size=record.tuning.step_size, info=info)
     return jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), shapes)
 
