@@ -2,7 +2,7 @@
 
 Stan's windows of two lengths, a step size alone, and two metrics that no warm-up can know: from the draws of four
 long chains of another seed, pooled, which bound what pooling a metric over chains, or giving it a low rank, could gain.
-Costs are counted in gradients. Takes about half an hour; `--quick` only shows that everything works.
+Costs are counted in gradients. P1 takes about five minutes and P2 half an hour; `--quick` only shows that it works.
 """
 
 import argparse
@@ -153,13 +153,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Recipes of warm-ups on two networks.")
     parser.add_argument("--quick", action="store_true", help="a smoke run; its figures mean nothing")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results", help="folder of warmups.md and .json")
+    parser.add_argument("--problem", choices=TITLES, help="only this one")
     options = parser.parse_args(arguments)
     if options.quick and options.out == ROOT / "docs" / "results":
         parser.error("`--quick` must not replace the results in docs/: give another folder with `--out`.")
     settings = SMOKE if options.quick else FULL
-    command = "python -m benchmarks.warmups" + (" --quick" if options.quick else "")
-    about = page.describe(command, quick=options.quick, settings=settings)
-    record = {"about": about, "problems": {name: measure_problem(name, settings) for name in TITLES}}
+    words = ["python -m benchmarks.warmups", *(["--quick"] if options.quick else [])]
+    words += [f"--problem {options.problem}"] if options.problem else []
+    about = page.describe(" ".join(words), quick=options.quick, settings=settings)
+    chosen = [options.problem] if options.problem else list(TITLES)
+    record = {"about": about, "problems": {name: measure_problem(name, settings) for name in chosen}}
     page.write_measured(options.out / "warmups", "Warm-ups", record, tables(record["problems"], settings))
     print(f"Written: {options.out / 'warmups.md'}")
 

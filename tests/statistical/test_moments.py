@@ -1,4 +1,8 @@
-"""Moments of known densities within 4 standard errors, at an acceptance where a wrong sampler would show."""
+"""Moments of known densities within 4 standard errors, at an acceptance where a wrong sampler would show.
+
+Of some 40 rows one may well be beyond, as the squares of a row share the slow radius of the density. Such a row is run
+again with the same seed and four times as many draws, which has to pass, as in `test_conformance.py`.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -54,6 +58,9 @@ def test_twenty_moments(name, kernel):
     if name != "bananas":  # at this acceptance their tails are too curved for the step
         assert samples.stats["diverging"].sum() == 0
     scores = z_scores(samples.positions, problem.mean, problem.square)
+    if np.max(np.abs(scores)) >= 4:
+        longer = run(problem, KERNELS[kernel](), num_draws=10_000)
+        scores = z_scores(longer.positions, problem.mean, problem.square)
     assert np.max(np.abs(scores)) < 4, scores
 
 
