@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ergonet import MLP, BayesianNetwork, likelihoods, plots, priors
+from ergonet.models.network_posterior import RELEVANCE
 from ergonet.report import RunRecord
 from ergonet.report.hyperparameters import pictures
 
@@ -43,6 +44,17 @@ def test_relevance_is_told_where_every_input_has_a_scale(prior, expected):
     assert network.relevance == expected
     if expected:
         assert network.scales(jnp.zeros(network.dim))[expected].shape == (3,)
+
+
+def test_a_posterior_tells_one_scale_for_a_prior_and_one_for_every_input():
+    network = model(priors.NormalGamma(1.0, 0.5, "input"))
+    posterior = network.condition(np.ones((5, 3)), np.arange(5.0))
+    position = network.sample_prior(jax.random.key(2))
+    told, every = posterior.scales(position), network.scales(position)
+    assert {name for name, one in told.items() if one.ndim} == {RELEVANCE}
+    np.testing.assert_allclose(told[RELEVANCE], every["layers.0.weight by input"], rtol=1e-6)
+    for name, one in every.items():
+        np.testing.assert_allclose(told[name], np.sqrt(np.mean(np.square(one))), rtol=1e-5)
 
 
 def test_horseshoe_scales_are_those_of_the_weights():

@@ -86,7 +86,7 @@ def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[
     """
     import jax
 
-    every = max(1, samples.num_draws // MOST_SCALE_DRAWS)
+    every = -(-samples.num_draws // MOST_SCALE_DRAWS)
     draws = {name: values[:, ::every] for name, values in samples.scales().items()}
     relevance = draws.pop(RELEVANCE, None)
     if not draws:

@@ -130,9 +130,10 @@ class Samples:
         )
 
     def scales(self) -> dict[str, np.ndarray]:
-        """Learned standard deviations of weights and noise by name, `[chain, draw]`; of inputs `[chain, draw, input]`.
+        """Learned standard deviations of weights and noise by name, `[chain, draw]`.
 
-        Those of several groups are one figure, their root mean square. Empty where the target learns none.
+        Those of several groups are one figure, their root mean square. Where every input of a network has one, these
+        are there too: `input relevance`, `[chain, draw, input]`. Empty where the target learns none.
         """
         target = self.target
         if not isinstance(target, HierarchicalTarget):
