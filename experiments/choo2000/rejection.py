@@ -191,12 +191,12 @@ def _flattens(table: Table, plain: str, other: str, words: str) -> Claim:
 def draw(table: Table, folder: Path) -> Mapping[str, str]:
     """Rejection rates against the length."""
     name = "choo-rejection.png"
-    figure, (ax,) = new_figure(7.5, 4.6)
+    figure, (ax,) = new_figure(9.5, 4.6)
     for label in table.labels:
         lengths = [one for one in ALL_LENGTHS if table.of(label, AT[one].name)]
         ax.plot(lengths, [table.mean(label, AT[one].name) for one in lengths], "o-", ms=4, label=label)
-    ax.set(xscale="log", xlabel="leapfrogs of a trajectory", ylabel="rejected, %", ylim=(0, 100))
-    ax.legend(frameon=False, fontsize=7)
+    ax.set(xscale="log", xlabel="leapfrogs of a trajectory", ylabel="rejected, %", ylim=(-2, 102))
+    ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     save(figure, folder / name)
     return {name: "Rejection rate against the length of trajectories"}
 
