@@ -12,6 +12,8 @@ from ergonet.inference import minibatch_chain
 from tests.compile.test_trace_counts import Ledger
 from tests.minibatches import run
 
+pytestmark = pytest.mark.slow  # the whole file
+
 KERNELS = {
     "sgld": lambda **more: SGLD(learning_rate=0.01, schedule=schedules.Polynomial(), batch_size=4, **more),
     "sghmc": lambda **more: SGHMC(learning_rate=0.01, noise="estimated", resample_every=9, batch_size=4, **more),

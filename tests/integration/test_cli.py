@@ -141,6 +141,7 @@ def test_report_and_diagnose_read_the_run(regression, ergonet, folder):
     ergonet("diagnose", "houses-run", "--strict", code=3)
 
 
+@pytest.mark.slow
 def test_digits_alone_are_the_known_problem(digits, folder):
     record = RunRecord.load(folder / "digits-run")
     assert (record.metrics["num_train"], record.metrics["num_test"], record.metrics["dim"]) == (500, 500, 2590)
@@ -150,6 +151,7 @@ def test_digits_alone_are_the_known_problem(digits, folder):
     assert (record.evaluation["epistemic"] >= 0).all()
 
 
+@pytest.mark.slow
 def test_digits_take_a_matrix_of_pixels(digits, ergonet, folder):
     from sklearn.datasets import load_digits
 

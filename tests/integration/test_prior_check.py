@@ -13,6 +13,8 @@ from ergonet._errors import SettingError
 from ergonet.cli.prior_check import run
 from ergonet.cli.settings import resolve
 
+pytestmark = pytest.mark.slow  # the whole file
+
 
 def check(source, tmp_path, **tables):
     out = tmp_path / "prior.png"

@@ -25,6 +25,8 @@ from tests.minibatches import (
 )
 from tests.statistical.densities import moments, z_scores
 
+pytestmark = pytest.mark.slow  # the whole file
+
 E, C, V, STEPS = 0.1, 3.0, 4.0, 50  # the toy of algorithms.md, section 6
 COORDINATES, ROWS = 20, 20_000
 

@@ -11,6 +11,8 @@ from ergonet._errors import CapabilityError, DataError, DivergedError, SettingEr
 from ergonet.baselines import MeanFieldVariational
 from ergonet.samplers.stochastic.base import Pace
 
+pytestmark = pytest.mark.slow  # the whole file
+
 
 @pytest.fixture(scope="module")
 def rows():

@@ -16,6 +16,8 @@ from tests.minibatches import classification, network, run
 from tests.unit.test_inference_stops import Watcher, interrupt, press_ctrl_c
 from tests.unit.test_minibatch_runs import KERNELS
 
+pytestmark = pytest.mark.slow  # the whole file
+
 
 @pytest.fixture
 def small_chunks(monkeypatch):

@@ -27,6 +27,8 @@ from ergonet.inference.epochs import AbstractWatch
 from tests.minibatches import classification, exact_gaussian, run
 from tests.unit.test_minibatch_runs import set_chunks
 
+pytestmark = pytest.mark.slow  # the whole file
+
 MODELS = {
     "categorical": classification,
     "bernoulli": lambda: (

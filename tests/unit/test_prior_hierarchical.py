@@ -343,6 +343,7 @@ def test_upper_levels_are_drawn_given_the_levels_beneath():
             assert np.max(np.abs(change.mean(axis=0)) / change.std(axis=0)) * np.sqrt(20000) < 4.75
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [priors.NormalGamma(alpha=0.002), priors.Horseshoe(), priors.RegularizedHorseshoe()])
 def test_coordinates_drawn_from_a_vague_prior_are_finite(prior):
     """A standardised weight is N(0, 1) whatever its scale, also where that one overflows."""

@@ -218,6 +218,7 @@ def test_chains_are_placed_on_workers_and_devices():
     assert 1 <= place(None, 64).num_workers <= 64
 
 
+@pytest.mark.slow
 def test_trees_of_a_gibbs_update_tell_their_saturation():
     prior = priors.NormalGamma(parametrisation="centered")
     posterior = BayesianNetwork(MLP((1, 2, 1)), prior, likelihoods.Gaussian()).condition(np.ones((3, 1)), np.zeros(3))

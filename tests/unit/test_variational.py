@@ -14,6 +14,8 @@ from ergonet._errors import CapabilityError, DivergedError, SettingError
 from ergonet.baselines import MeanFieldVariational
 from tests.sampling import SCALES, gaussian_target
 
+pytestmark = pytest.mark.slow  # the whole file
+
 MEAN = np.array([1.0, -2.0, 0.5])
 PRECISION = np.array([[2.0, 0.9, 0.0], [0.9, 1.0, -0.3], [0.0, -0.3, 0.5]])
 X = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32) @ np.array([[1.0, 0.6], [0.0, 0.8]], np.float32)
