@@ -2,7 +2,7 @@
 
 Stan's windows of two lengths, a step size alone, and two metrics that no warm-up can know: from the draws of four
 long chains of another seed, pooled, which bound what pooling a metric over chains, or giving it a low rank, could gain.
-Costs are counted in gradients. P1 takes about five minutes and P2 half an hour; `--quick` only shows that it works.
+Costs are counted in gradients. P2 takes several times as long as P1; `--quick` only shows that it works.
 """
 
 import argparse

@@ -29,6 +29,15 @@ def run_quickly(module: str, out: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def quick_page(name: str, out: Path) -> str:
+    """The page that a quick run of a benchmark writes."""
+    answer = run_quickly(f"benchmarks.{name}", out)
+    assert answer.returncode == 0, answer.stderr
+    text = (out / f"{name}.md").read_text(encoding="utf-8")
+    assert "A quick run" in text
+    return text
+
+
 @pytest.fixture(scope="module", params=sorted(problems.PROBLEMS))
 def problem(request: pytest.FixtureRequest) -> problems.Problem:
     return problems.PROBLEMS[request.param]()
@@ -161,10 +170,7 @@ def test_a_spread_is_a_median_with_its_range() -> None:
 
 @pytest.mark.slow
 def test_a_quick_run_of_the_kernels_writes_a_row_for_each(tmp_path: Path) -> None:
-    answer = run_quickly("benchmarks.kernels", tmp_path)
-    assert answer.returncode == 0, answer.stderr
-    text = (tmp_path / "kernels.md").read_text(encoding="utf-8")
-    assert "A quick run" in text
+    text = quick_page("kernels", tmp_path)
     for title in kernels.kernels():
         rows = [line for line in text.splitlines() if line.startswith(f"| {title} |")]
         assert len(rows) == (len(kernels.ARENAS) - 1 if "dense" in title else len(kernels.ARENAS))
@@ -172,10 +178,7 @@ def test_a_quick_run_of_the_kernels_writes_a_row_for_each(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_a_quick_run_of_the_warmups_writes_a_row_for_each(tmp_path: Path) -> None:
-    answer = run_quickly("benchmarks.warmups", tmp_path)
-    assert answer.returncode == 0, answer.stderr
-    text = (tmp_path / "warmups.md").read_text(encoding="utf-8")
-    assert "A quick run" in text
+    text = quick_page("warmups", tmp_path)
     for title in ("Stan's windows, 12", "step size only, 10", "pooled directions, step size only, 10"):
         assert text.count(f"| {title} |") == 2
 
@@ -197,10 +200,7 @@ def test_a_preconditioned_density_goes_to_positions_and_back() -> None:
 @pytest.mark.slow
 def test_a_quick_run_of_the_minibatch_steps_judges_its_aims(tmp_path: Path) -> None:
     pytest.importorskip("blackjax")
-    answer = run_quickly("benchmarks.minibatches", tmp_path)
-    assert answer.returncode == 0, answer.stderr
-    text = (tmp_path / "minibatches.md").read_text(encoding="utf-8")
-    assert "A quick run" in text
+    text = quick_page("minibatches", tmp_path)
     assert "| posteriors SGHMC | not measured" in text
     record = json.loads((tmp_path / "minibatches.json").read_text(encoding="utf-8"))
     assert all(min(times) > 0 for times in record["microseconds"].values())

@@ -1,8 +1,4 @@
-"""Moments of known densities within 4 standard errors, at an acceptance where a wrong sampler would show.
-
-Of some 40 rows one may well be beyond, as the squares of a row share the slow radius of the density. Such a row is run
-again with the same seed and four times as many draws, which has to pass, as in `test_conformance.py`.
-"""
+"""Moments of known densities within 4 standard errors, at an acceptance where a wrong sampler would show."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,6 +29,8 @@ KERNELS = {
     ),
     "hmc, two-stage": lambda: HMC(target_acceptance=0.7, num_steps=6, metric="dense", integrator="two-stage"),
 }
+# With 2500 draws of the correlated density |z| was 4.05: under a dense metric its squares share a slow radius.
+NUM_DRAWS = {"hmc, random direction": 10_000}
 
 
 def run(problem, kernel, *, num_draws=2500):
@@ -53,14 +51,11 @@ CASES = [(n, k) for n in PROBLEMS for k in KERNELS if k != "hmc, two-stage" or n
 @pytest.mark.parametrize(("name", "kernel"), CASES)
 def test_twenty_moments(name, kernel):
     problem = PROBLEMS[name]()
-    samples = run(problem, KERNELS[kernel]())
+    samples = run(problem, KERNELS[kernel](), num_draws=NUM_DRAWS.get(kernel, 2500))
     assert 0.6 < samples.stats["acceptance_rate"].mean() < 0.85
     if name != "bananas":  # at this acceptance their tails are too curved for the step
         assert samples.stats["diverging"].sum() == 0
     scores = z_scores(samples.positions, problem.mean, problem.square)
-    if np.max(np.abs(scores)) >= 4:
-        longer = run(problem, KERNELS[kernel](), num_draws=10_000)
-        scores = z_scores(longer.positions, problem.mean, problem.square)
     assert np.max(np.abs(scores)) < 4, scores
 
 

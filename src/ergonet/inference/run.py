@@ -113,8 +113,7 @@ def sample(
         )
         return found.samples
     kernel = NUTS() if kernel is None else kernel
-    if not isinstance(kernel, AbstractKernel):
-        raise CapabilityError(f"`kernel` must be a kernel such as `ergonet.NUTS()`, got {kernel!r}.")
+    recipe = _recipe(kernel, warmup, num_warmup)
     placement = place(devices, num_chains)
     reporter = choose_progress(progress)
     itemsize = jax.eval_shape(lambda: target.initial_position(jax.random.key(0))).dtype.itemsize
@@ -125,7 +124,7 @@ def sample(
     settings = Settings(
         kernel=kernel,
         target=target,
-        warmup=recipe_of(warmup, kernel.warmup(), num_warmup),
+        warmup=recipe,
         num_draws=num_draws,
         thin=thin,
         capacity=chunk_capacity(target.dim, itemsize),
@@ -142,6 +141,12 @@ def sample(
     for alarm in result.alarms():
         warnings.warn(alarm, SamplingWarning, stacklevel=2)
     return result
+
+
+def _recipe(kernel: Any, warmup: Warmup | None, num_warmup: int) -> Warmup:
+    if not isinstance(kernel, AbstractKernel):
+        raise CapabilityError(f"`kernel` must be a kernel such as `ergonet.NUTS()`, got {kernel!r}.")
+    return recipe_of(warmup, kernel.warmup(), num_warmup)
 
 
 class _Run:
