@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergonet import NUTS
+from ergonet import NUTS, Target
+from ergonet._errors import SamplingWarning
 from ergonet.adaptation import dual_averaging, welford
 from ergonet.adaptation.warmup import Stage
 from ergonet.hamiltonian.metric import first_metric
@@ -83,6 +84,21 @@ def test_a_metric_that_is_not_finite_leaves_the_one_before(name):
     assert eqx.tree_equal(ended.tuning.metric, record.tuning.metric)
     assert np.isfinite(ended.tuning.step_size)
     assert float(ended.learning.moments.count) == 0
+    assert int(ended.learning.refused_metrics) == 1
+    blank = finish_stage(kernel, target, ended, plan, jnp.asarray(False))  # nothing seen: not renewed, nor refused
+    assert int(blank.learning.refused_metrics) == 1
+
+
+def test_a_run_tells_of_a_metric_that_it_refused():
+    """Squares of the positions overflow single precision."""
+    wide = 1e20
+    target = Target.from_logdensity(lambda q: -jnp.sum((q / wide) ** 2) / 2, jnp.zeros(2))
+    kernel = NUTS(step_size=wide / 2, max_doublings=5)
+    with pytest.warns(SamplingWarning, match=r"warm-up of chains \[0, 1\] a learned metric was not finite"):
+        samples = draw(kernel, target=target, num_chains=2, num_warmup=100, num_draws=50)
+    np.testing.assert_array_equal(samples.tuning["inverse_mass_matrix"], 1)
+    assert samples.diagnostics()["refused_metrics"] == samples.tuning["refused_metrics"].sum() >= 2
+    assert 0.3 < (samples.positions / wide).std() < 3
 
 
 @pytest.mark.parametrize("acceptance", [0.0, 1.0])

@@ -55,6 +55,7 @@ WASTE = [
     ({"max_tree_depth_fraction": 0.31}, r"31 % of the trajectories.*`max_doublings`"),
     ({"mean_acceptance": 0.55}, r"0.55 where 0.80 was aimed at.*too long"),
     ({"mean_acceptance": 0.97}, r"0.97 where 0.80 was aimed at.*shorter"),
+    ({"refused_metrics": 2}, r"metric that was not finite \(2 of them\).*Standardise"),
 ]
 
 

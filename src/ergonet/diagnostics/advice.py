@@ -232,6 +232,20 @@ def _acceptance(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
     ]
 
 
+def _metric(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
+    count = _number(diagnostics, "refused_metrics")
+    if not count > 0:
+        return []
+    return [
+        Finding(
+            problem=False,
+            sentence=f"The warm-up learned a metric that was not finite ({count:.0f} of them) and kept the one before: "
+            "results hold, but steps may be shorter than they need be. Standardise inputs and targets, or use "
+            "float64.",
+        )
+    ]
+
+
 def _temperature(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
     mean = _number(diagnostics, "mean_kinetic_temperature")
     low, high = KINETIC_TEMPERATURES
@@ -285,6 +299,7 @@ _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], .
     _energy,
     _saturation,
     _acceptance,
+    _metric,
     _temperature,
     _clipped,
     _refused,

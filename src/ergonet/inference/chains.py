@@ -29,11 +29,12 @@ START_KEY, PROBE_KEY = 0xFFFF_FFFF, 0xFFFF_FFFE  # fold_in numbers that transiti
 
 
 class Learning(eqx.Module):
-    """What the warm-up of a chain has seen."""
+    """What the warm-up of a chain has seen, and how many of its metrics had numbers that are not finite."""
 
     averaging: DualAveraging
     moments: Moments
     lengths: LengthScores
+    refused_metrics: Count
 
 
 class ChainRecord(eqx.Module):
@@ -122,6 +123,7 @@ def first_record(kernel: AbstractKernel, target: Target, key: PRNGKey, position:
         averaging=dual_averaging.restart(tuning.step_size),
         moments=welford.blank(tuning.metric.observed(position, state.gradient), tuning.metric.blank_moments(position)),
         lengths=length.blank(_lengths_seen(kernel, target, position)),
+        refused_metrics=jnp.zeros((), jnp.int32),
     )
     return ChainRecord(
         key=key,
@@ -265,7 +267,8 @@ def learn(
 
         lengths = lax.cond(plan.tune_length, score, lambda scores: scores, lengths)
     tuning = Tuning(step_size=step_size, metric=tuning.metric, num_steps=tuning.num_steps)
-    return Learning(averaging=averaging, moments=moments, lengths=lengths), tuning
+    refused = learning.refused_metrics
+    return Learning(averaging=averaging, moments=moments, lengths=lengths, refused_metrics=refused), tuning
 
 
 def finish_stage(
@@ -273,8 +276,9 @@ def finish_stage(
 ) -> ChainRecord:
     """Apply what a stage has learned, and take the potential's origin where the chain is now.
 
-    The metric is renewed where all of the new one is finite, and a step size searched for it; the best length is
-    taken; where the tuning of the step size rests, after the last stage or for the next, its average stays.
+    The metric is renewed where all of the new one is finite, else counted as refused, and a step size searched for it;
+    the best length is taken; where the tuning of the step size rests, after the last stage or for the next, its average
+    stays.
     """
     origin = target.origin(record.state.position)
     target = target.around(origin)
@@ -287,10 +291,11 @@ def finish_stage(
         learning.lengths,
     )
     step_size: Scalar = tuning.step_size
-    moments = learning.moments
+    moments, refused = learning.moments, learning.refused_metrics
     if needs.learn_metric:
         renewed = metric.learned(moments.count, moments.mean, moments.squares)
-        usable = plan.learn_metric & (moments.count >= FEWEST_OBSERVED) & _is_finite(renewed)
+        due, finite = plan.learn_metric & (moments.count >= FEWEST_OBSERVED), _is_finite(renewed)
+        usable, refused = due & finite, refused + (due & ~finite)
         metric = jax.tree.map(lambda n, o: jnp.where(usable, n, o), renewed, metric)
         fresh = welford.blank(moments.mean, moments.squares)
         moments = jax.tree.map(lambda n, o: jnp.where(plan.learn_metric, n, o), fresh, moments)
@@ -312,7 +317,7 @@ def finish_stage(
         transition=record.transition,
         state=record.state,
         tuning=Tuning(step_size=step_size, metric=metric, num_steps=num_steps),
-        learning=Learning(averaging=averaging, moments=moments, lengths=lengths),
+        learning=Learning(averaging=averaging, moments=moments, lengths=lengths, refused_metrics=refused),
         origin=origin,
     )
 

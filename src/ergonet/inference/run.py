@@ -334,6 +334,7 @@ class _Run:
         return {
             "step_size": np.stack([np.asarray(r.tuning.step_size) for r in ordered]),
             "num_steps": np.stack([np.asarray(r.tuning.num_steps) for r in ordered]),
+            "refused_metrics": np.stack([np.asarray(r.learning.refused_metrics) for r in ordered]),
             "inverse_mass_matrix": np.stack(
                 [np.asarray(r.tuning.metric.inverse_mass_matrix(r.state.position)) for r in ordered]
             ),

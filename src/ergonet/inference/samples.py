@@ -71,7 +71,9 @@ class Samples:
         warmup_stats: the same for the warm-up.
         seconds: `setup`, `compile`, `warmup`, `sampling`, `total`; wall-clock.
         gradients: `warmup`, `sampling`: potential gradients of all chains.
-        tuning: `step_size` `[chain]`, `num_steps` `[chain]`, `inverse_mass_matrix` `[chain, dim(, dim)]`.
+        tuning: `step_size` `[chain]`, `num_steps` `[chain]`, `inverse_mass_matrix` `[chain, dim(, dim)]`, and
+            `refused_metrics` `[chain]`: how often the warm-up kept the metric that it had because a number of the one
+            it had learned was not finite.
         about: kernel, seed, counts and versions, JSON types only.
         target: what was sampled; None for draws that were loaded without it.
     """
@@ -195,11 +197,18 @@ class Samples:
             "max_tree_depth_fraction": float(np.mean(saturated_share(depth, limit))) if limit else 0.0,
             "mean_acceptance": float(self.stats["acceptance_rate"].mean()),
             "target_acceptance": self.about.get("target_acceptance"),
+            "refused_metrics": int(self._refused_metrics().sum()),
             "mean_steps_per_draw": float(np.mean(mean_per_draw(self.stats["n_steps"]))),
         }
 
+    def _refused_metrics(self) -> np.ndarray:
+        return np.asarray(self.tuning.get("refused_metrics", 0))  # runs stored by older versions have no count
+
     def alarms(self) -> list[str]:
-        """Sentences about what no run should have: divergences, non-finite energies, chains that never moved."""
+        """Sentences about what no run should have.
+
+        Divergences, energies and metrics that are not finite, chains that never moved.
+        """
         if self.is_of_minibatches:
             return []  # said by the run itself, which sees every draw and not only those that are stored
         total = self.num_chains * self.num_draws
@@ -215,6 +224,11 @@ class Samples:
             found.append(
                 f"Chains {stuck} never moved in {self.num_draws} draws. Give more warm-up, a smaller step size, or "
                 f"another start."
+            )
+        if self._refused_metrics().any():
+            found.append(
+                f"In the warm-up of chains {np.flatnonzero(self._refused_metrics()).tolist()} a learned metric was not "
+                f"finite, and the one before stayed. Standardise inputs and targets, or use float64."
             )
         return found
 
