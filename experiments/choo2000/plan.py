@@ -71,12 +71,13 @@ def plan_of(size: Size) -> Plan:
     return PLANS[size.mode]
 
 
-def in_words(size: Size) -> str:
-    """As in `3 seeds of 50 chains (40 + 10) of 614400 gradients`."""
+def in_words(size: Size, share: float = 1.0) -> str:
+    """As in `3 seeds of 50 chains (40 + 10) of 614400 gradients`; of a share of the chains."""
     plan = plan_of(size)
     master = plan.master
+    outside, inside = round(share * plan.num_outside), round(share * plan.num_inside)
     return (
-        f"{size.num_seeds} seeds of {plan.num_chains} chains ({plan.num_outside} + {plan.num_inside}) of "
+        f"{size.num_seeds} seeds of {outside + inside} chains ({outside} + {inside}) of "
         f"{plan.gradients} gradients; master runs of {master.num_chains} chains of {master.num_records} records, "
         f"{400 * master.thin} leapfrogs apart, after {master.num_dropped} that are dropped"
     )

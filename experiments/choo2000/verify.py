@@ -228,8 +228,8 @@ def _agrees(table: Table, name: str) -> Claim:
         f"Monte Carlo errors ({most}), the bound for all is {bound:.1f}; at least {least:.0f} effective draws a seed"
     )
     answer = bool(abs(scores[most]) < bound) if least >= 100 else None
-    text = f"{name} has the marginal distributions of the five log sigmas that a longer run of Gibbs has"
-    return Claim(text, answer, told)
+    text = f"{name} has the marginal distributions of a longer run of Gibbs in all log sigmas"
+    return Claim(f"up to their 95 % quantile, {text}", answer, told)
 
 
 def _surfaces(table: Table) -> Claim:
@@ -265,7 +265,7 @@ def _draw_marginals(shown: Mapping[str, Long], path: Path) -> None:
             about: Any = {"color": "0.8", "histtype": "stepfilled"} if name == REFERENCE else {"histtype": "step"}
             ax.hist(values, bins=bins, density=True, label=name, **about)
         ax.set(xlabel=f"log sigma_{group}", yticks=[])
-    axes[0].legend(frameon=False, fontsize=7)
+    axes[0].legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(0, -0.25), ncols=len(shown))
     save(figure, path)
 
 

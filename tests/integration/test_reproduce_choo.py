@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from ergonet import diagnostics
 from experiments.choo2000 import comparing, data, master, means, methods, plan
@@ -30,6 +31,36 @@ def test_moved_positions_are_the_same_states_with_the_jacobian_between_their_den
         assert all(jax.tree.leaves(same))
         difference = other.potential(two) - centred.potential(one)
         assert difference == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("is_centred", [True, False])
+def test_the_posterior_is_the_density_of_the_thesis(is_centred):
+    """Written down once more, for states as far out as chains go."""
+    target, random = data.target(8, is_centred=is_centred), np.random.default_rng(0)
+    for spread in (1.0, 1.0, 4.0, 4.0):
+        position = random.normal(size=target.dim)
+        position[33:] = random.normal(size=5) * spread + [-2, 1, -2, 0, 4]
+        total, weights, start = 0.0, {}, 0
+        for group, log_precision in zip(data.sizes(8), position[33:37], strict=True):
+            own = position[start : start + data.sizes(8)[group]]
+            start += own.size
+            total += log_gamma(log_precision, data.widths(8)[group])
+            sd = np.exp(-0.5 * log_precision)
+            total += stats.norm.logpdf(own, 0, sd if is_centred else 1).sum()
+            weights[group] = own if is_centred else own * sd
+        hidden = np.tanh(data.ROWS[:, :2] @ weights["u"].reshape(8, 2).T + weights["a"])
+        means = hidden @ weights["v"] + weights["b"]
+        total += stats.norm.logpdf(data.ROWS[:, 2], means, np.exp(-0.5 * position[37])).sum()
+        total += log_gamma(position[37], data.NOISE_WIDTH)
+        potential = float(target.potential(jnp.asarray(position, jnp.float32)))
+        assert potential == pytest.approx(-total, rel=1e-5, abs=1e-3)
+
+
+def log_gamma(log_precision, width):
+    """Of a log precision whose precision has the mean width^-2 and a shape of half of alpha."""
+    shape = data.ALPHA / 2
+    prior = stats.gamma(shape, scale=width**-2 / shape)
+    return prior.logpdf(np.exp(log_precision)) + log_precision
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,17 @@ def test_every_warmup_has_the_transitions_that_were_asked_for(total):
         assert lengths == ([round(0.3 * total)] if "tune_length" in options and round(0.3 * total) else [])
 
 
+@pytest.mark.parametrize("total", [4, 33, 300])
+def test_a_length_is_tuned_with_a_step_size_that_has_been_found_and_before_it_settles(total):
+    for options in ({"learn_metric": False}, {"learn_metric": True}):
+        stages = stan_windows(needs(tune_length=True, **options), total).stages
+        (place,) = [index for index, stage in enumerate(stages) if stage.tune_length]
+        assert stages[place].tune_step_size
+        assert place > 0
+        assert not any(stage.learn_metric for stage in stages[place:])
+        assert all(stage.settle for stage in stages[place + 1 :])
+
+
 def test_nothing_to_learn_is_a_step_size_recipe_and_a_step_size_recipe_too():
     assert sizes(stan_windows(needs(learn_metric=False), 300)) == [250, 50]
     only = step_size_only(needs(tune_length=True), 40)
@@ -308,7 +319,7 @@ def test_every_candidate_gets_a_turn_and_a_stuck_chain_still_gets_a_length():
     assert int(length.best_length(stuck)) in length.CANDIDATES
 
 
-@pytest.mark.parametrize(("ratio", "longest"), [(1.0, 16), (30.0, 128)])
+@pytest.mark.parametrize(("ratio", "longest"), [(1.0, 24), (30.0, 128)])
 def test_a_length_is_tuned_to_the_target(ratio, longest):
     """Isotropic: a few steps are a quarter period. With one stiff direction the others need many more."""
     target = gaussian_target(np.array([1.0, ratio, ratio, ratio], np.float32))

@@ -27,6 +27,7 @@ CLEAN = {
 
 PROBLEMS = [
     ({"divergences": 12}, r"12 of 2000 transitions \(0.6 %\) diverged.*\(now 0.8\) to 0.9"),
+    ({"divergences": 12, "target_acceptance": None}, r"diverged.* Use a smaller step size, or"),
     ({"nonfinite": 3}, r"3 of 2000 transitions \(0.15 %\).*not finite.*Standardise"),
     ({"mean_kinetic_temperature": 2.4}, r"kinetic temperature is 2.40 .* too wide. Lower the learning rate"),
     ({"mean_kinetic_temperature": 0.3}, r"kinetic temperature is 0.30 .* too narrow"),

@@ -65,6 +65,13 @@ def test_horseshoe_scales_are_those_of_the_weights():
     np.testing.assert_allclose(weights, standard * network.scales(position)["layers.0.weight by input"], rtol=1e-5)
 
 
+def test_the_slab_of_a_horseshoe_is_one_of_its_scales():
+    network = model(priors.RegularizedHorseshoe(group="input"))
+    position = network.sample_prior(jax.random.key(3))
+    square = network.hyperparameters(position)["prior.layers.0.weight.log_slab_variance"]
+    np.testing.assert_allclose(network.scales(position)["layers.0.weight slab"], np.exp(0.5 * square), rtol=1e-6)
+
+
 def record(**evaluation):
     return RunRecord(settings={}, metrics={}, evaluation=evaluation)
 

@@ -155,6 +155,7 @@ LEVELS = priors.NormalGamma(1.0, 2.0, "leaf", "centered", below=[priors.Level("w
         (DynamicalB(), posterior(CENTERED), "`DynamicalB` needs .*parametrisation='non-centered'"),
         (DynamicalA(), posterior(LEVELS), "one level"),
         (DynamicalB(), posterior(priors.RegularizedHorseshoe()), "RegularizedHorseshoe"),
+        (DynamicalB(), posterior(priors.Normal()), "no weights have a learned scale .*`DynamicalA`"),
         *[
             (kernel, Target.from_logdensity(lambda q: -0.5 * jnp.sum(q**2), jnp.zeros(3)), "does not tell them apart")
             for kernel in (GibbsHMC(), DynamicalA(), DynamicalB())

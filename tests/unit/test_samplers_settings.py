@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import HMC, MALA, MLP, NUTS, XHMC, BayesianNetwork, GibbsHMC, WindowedHMC, likelihoods, priors
+from ergonet import HMC, MALA, MLP, NUTS, XHMC, BayesianNetwork, GibbsHMC, WindowedHMC, diagnostics, likelihoods, priors
 from ergonet._errors import SettingError
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.inference.devices import place
+from ergonet.samplers import _settings as check
 from ergonet.samplers.base import run_transition
 from ergonet.trajectory.criterion import Exhaustive, Generalised, Original, criterion_names
 from ergonet.trajectory.selection import Multinomial, Slice, selection_names
@@ -30,7 +31,7 @@ from tests.sampling import draw, gaussian_target
         ({"target_acceptance": 1.0}, r"target_acceptance=...\)` must be between 0 and 1, got 1.0"),
         ({"target_acceptance": -0.5}, "got -0.5"),
         ({"metric": "diag"}, r"metric='diag'\)` is not known. Did you mean 'diagonal'"),
-        ({"integrator": "leapfrogg"}, "Did you mean 'leapfrog'"),
+        ({"integrator": "leapfrogg"}, r"(HMC|NUTS)\(integrator='leapfrogg'\)` is not known. Did you mean 'leapfrog'"),
     ],
 )
 def test_both_kernels_refuse(kernel, settings, complaint):
@@ -44,6 +45,10 @@ def test_both_kernels_refuse(kernel, settings, complaint):
         (lambda: NUTS(max_doublings=0), r"`NUTS\(max_doublings=...\)` must be an integer of at least 1, got 0"),
         (lambda: NUTS(max_doublings=21), "at most 20"),
         (lambda: HMC(num_steps=0), r"`HMC\(num_steps=...\)` must be an integer of at least 1, got 0"),
+        (lambda: HMC(num_steps=10**10), r"`HMC\(num_steps=...\)` must be at most 1073741824, got 10000000000"),
+        (lambda: WindowedHMC(10**10), r"`WindowedHMC\(window=...\)` must be at most 1073741824"),
+        (lambda: XHMC(integrator="frog"), r"`XHMC\(integrator='frog'\)` is not known"),
+        (lambda: WindowedHMC(integrator="frog"), r"`WindowedHMC\(integrator='frog'\)` is not known"),
         (lambda: HMC(step_jitter=1.0), "step_jitter"),
         (lambda: HMC(length_jitter=-0.1), "length_jitter"),
         (lambda: HMC(direction="randomly"), r"`HMC\(direction='randomly'\)` is not known. Did you mean 'random'"),
@@ -66,6 +71,13 @@ def test_both_kernels_refuse(kernel, settings, complaint):
 def test_one_kernel_refuses(make, complaint):
     with pytest.raises(SettingError, match=complaint):
         make()
+
+
+@pytest.mark.parametrize("number", [np.float32(0.25), np.float64(0.25), np.int32(1), 1])
+def test_numbers_of_numpy_are_numbers(number):
+    """Such as the step sizes that a run has learned."""
+    check.require_positive("NUTS", "step_size", number)
+    check.require_at_least("NUTS", "step_size", number, 0.1)
 
 
 PARTS = {"original": Original(), "generalised": Generalised(), "exhaustive": Exhaustive()}
@@ -197,6 +209,8 @@ def test_a_fixed_step_size_stays():
     samples = draw(NUTS(max_doublings=4, step_size=0.25))
     np.testing.assert_array_equal(samples.stats["step_size"], np.float32(0.25))
     np.testing.assert_array_equal(samples.tuning["step_size"], np.float32(0.25))
+    assert samples.diagnostics()["target_acceptance"] is None  # nothing was aimed at
+    assert not any("aimed at" in sentence for sentence in diagnostics.advise({"diagnostics": samples.diagnostics()}))
 
 
 def test_trees_never_double_more_than_allowed():

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergonet import HMC, MALA, NUTS, RandomWalk, Target, WindowedHMC
+from ergonet import HMC, MALA, NUTS, RandomWalk, Target, WindowedHMC, diagnostics
 from ergonet.inference.chains import merge_infos
 from ergonet.samplers.base import run_transition
 from ergonet.trajectory.packing import packed_while_loop
@@ -76,6 +76,13 @@ def test_a_random_walk_rejects_what_has_no_density_and_alarms_only_where_there_i
     np.testing.assert_array_equal(infos.diverging, alarms)
     np.testing.assert_array_equal(infos.nonfinite, alarms)
     assert not np.any(infos.moved)
+
+
+def test_energies_are_judged_where_there_is_a_momentum():
+    assert draw(KERNELS["mala"], num_warmup=0).diagnostics()["min_ebfmi"] > 0
+    walk = draw(KERNELS["random walk"], num_warmup=0)
+    assert "min_ebfmi" not in walk.diagnostics()
+    assert not any("energy" in sentence for sentence in diagnostics.advise({"diagnostics": walk.diagnostics()}))
 
 
 def test_a_random_walk_in_a_box_is_uniform_and_raises_no_alarm():

@@ -10,11 +10,11 @@ A recipe of one's own is `Warmup(stages, target_acceptance)` with any stages tha
 one is tuned, for the metric that they end with.
 """
 
-from numbers import Integral
 from typing import Any
 
 import equinox as eqx
 
+from ergonet._checks import is_integer
 from ergonet._errors import SettingError
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import WarmupNeeds
@@ -124,7 +124,8 @@ def stan_windows(needs: WarmupNeeds, num_warmup: int) -> Warmup:
     stages = _windows(needs, num_warmup - num_length)
     if num_length:
         length = Stage(name="length", num_transitions=num_length, tune_step_size=needs.tune_step_size, tune_length=True)
-        place = max((index + 1 for index, stage in enumerate(stages) if stage.learn_metric), default=0)
+        renewals = [index for index, stage in enumerate(stages) if stage.learn_metric]
+        place = (renewals[-1] if renewals else 0) + 1  # past the first stage in any case: it finds the posterior
         stages = [*stages[:place], length, *stages[place:]]
     return Warmup(stages=tuple(stages), target_acceptance=needs.target_acceptance)
 
@@ -159,7 +160,7 @@ def burn_in_then_step_size(needs: WarmupNeeds, num_warmup: int, *, burn_in: floa
 
 def check_num_warmup(num_warmup: Any) -> None:
     """`num_warmup` must be an integer of at least 0."""
-    if isinstance(num_warmup, bool) or not isinstance(num_warmup, Integral) or num_warmup < 0:
+    if not is_integer(num_warmup) or num_warmup < 0:
         raise SettingError(f"`num_warmup` must be an integer of at least 0, got {num_warmup!r}.")
 
 

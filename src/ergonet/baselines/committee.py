@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ergonet._checks import is_integer
 from ergonet._errors import CapabilityError, DivergedError, SamplingWarning, SettingError
 from ergonet._types import Array, Count, PRNGKey, Scalar
 from ergonet.baselines.optimisers import Adam, Optimiser
@@ -66,7 +67,7 @@ class EarlyStoppingCommittee:
     def __post_init__(self):
         for name in ("size", "patience", "most_epochs"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if not is_integer(value) or value < 1:
                 raise SettingError(f"`EarlyStoppingCommittee({name}=...)` must be an integer above 0, got {value!r}.")
         if not 0 < self.validation < 1:
             raise SettingError(f"`EarlyStoppingCommittee(validation=...)` must be in (0, 1), got {self.validation!r}.")

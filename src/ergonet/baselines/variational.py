@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from ergonet._checks import is_integer, is_number
 from ergonet._errors import CapabilityError, SettingError
 from ergonet._types import Array, PRNGKey
 from ergonet.inference.samples import Samples
@@ -44,22 +45,22 @@ class MeanFieldVariational:
     initial_sd: float = 0.1
 
     def __post_init__(self):
-        if not (_is_number(self.alpha) and 0 <= self.alpha < math.inf):
+        if not (is_number(self.alpha) and 0 <= self.alpha < math.inf):
             raise SettingError(f"`alpha` must be a finite number of at least 0, got {self.alpha!r}. 1 is the ELBO.")
         least = 1 if self.alpha == 1 else 2
-        if not _is_integer(self.num_particles) or self.num_particles < least:
+        if not is_integer(self.num_particles) or self.num_particles < least:
             raise SettingError(
                 f"`num_particles` must be an integer of at least {least} for alpha {self.alpha}, got "
                 f"{self.num_particles!r}. With a single particle every Renyi bound is the ELBO."
             )
         optimiser: Any = self.optimiser
-        is_rate = _is_number(optimiser) and 0 < optimiser < math.inf
+        is_rate = is_number(optimiser) and 0 < optimiser < math.inf
         if not is_rate and not isinstance(optimiser, optax.GradientTransformation):
             raise SettingError(
                 f"`optimiser` must be a learning rate above 0 or an Optax transformation such as `optax.adam(0.01)`, "
                 f"got {self.optimiser!r}."
             )
-        if not (_is_number(self.initial_sd) and 0 < self.initial_sd < math.inf):
+        if not (is_number(self.initial_sd) and 0 < self.initial_sd < math.inf):
             raise SettingError(f"`initial_sd` must be a number above 0, got {self.initial_sd!r}.")
 
     def fit(
@@ -124,7 +125,7 @@ class MeanFieldVariational:
         )
 
     def _about(self, target: Target, **settings: Any) -> dict[str, Any]:
-        optimiser = self.optimiser if _is_number(self.optimiser) else "an Optax transformation"
+        optimiser = self.optimiser if is_number(self.optimiser) else "an Optax transformation"
         return {
             "kernel": type(self).__name__,
             "kernel_settings": f"{type(self).__name__}(alpha={self.alpha}, num_particles={self.num_particles}, "
@@ -197,7 +198,7 @@ def _stats(positions: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _transformation(optimiser: Any) -> tuple[optax.GradientTransformation, Array | None]:
-    return (ADAM, jnp.asarray(optimiser, float)) if _is_number(optimiser) else (optimiser, None)
+    return (ADAM, jnp.asarray(optimiser, float)) if is_number(optimiser) else (optimiser, None)
 
 
 def _start(target: Target, init: Any) -> Array | None:
@@ -209,19 +210,11 @@ def _start(target: Target, init: Any) -> Array | None:
     return loc
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
 def _check(target: Any, batch_size: Any, counts: Mapping[str, tuple[Any, int]]) -> None:
     if not isinstance(target, Target):
         raise CapabilityError(f"`target` must be an `ergonet.Target`, got {type(target).__name__}.")
     for name, (value, least) in counts.items():
-        if not _is_integer(value) or value < least:
+        if not is_integer(value) or value < least:
             raise SettingError(f"`{name}` must be an integer of at least {least}, got {value!r}.")
     if counts["seed"][0] >= 2**63:
         raise SettingError(f"`seed` must be an integer of 0 to 2^63 - 1, got {counts['seed'][0]}.")
@@ -231,7 +224,7 @@ def _check(target: Any, batch_size: Any, counts: Mapping[str, tuple[Any, int]]) 
         target.rows()  # says what is missing
     if isinstance(target, StreamedPosterior):
         raise CapabilityError("A variational fit keeps all rows on the device: `target` must not be streamed.")
-    if not _is_integer(batch_size) or not 1 <= batch_size <= target.num_rows:
+    if not is_integer(batch_size) or not 1 <= batch_size <= target.num_rows:
         raise SettingError(
             f"`batch_size` must be an integer of 1 to {target.num_rows}, the rows of the target, got {batch_size!r}; "
             f"None takes all rows in every step."

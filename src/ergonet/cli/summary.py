@@ -95,10 +95,10 @@ def _scales_trust(found: Mapping[str, Any], needed: int) -> list[Row]:
 
 
 def _trajectory_trust(found: Mapping[str, Any]) -> list[Row]:
-    return [
-        ("Divergences", _fixed(found, "divergences", 0), "none wanted"),
-        ("E-BFMI", _fixed(found, "min_ebfmi", 2), f"worst chain; at least {advice.SMALLEST_E_BFMI}"),
-    ]
+    rows = [("Divergences", _fixed(found, "divergences", 0), "none wanted")]
+    if "min_ebfmi" in found:
+        rows.append(("E-BFMI", _fixed(found, "min_ebfmi", 2), f"worst chain; at least {advice.SMALLEST_E_BFMI}"))
+    return rows
 
 
 def _minibatch_trust(found: Mapping[str, Any]) -> list[Row]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int32, Shaped
 
+from ergonet._checks import is_integer
 from ergonet._errors import DataError, SettingError, suggest
 
 LONG_LIST = 30
@@ -301,5 +302,5 @@ def check_seed(seed: int) -> None:
     Raises:
         SettingError: The seed is out of its range.
     """
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
+    if not is_integer(seed) or not 0 <= seed < 2**32:
         raise SettingError(f"`seed` must be a whole number from 0 to {2**32 - 1}, got {seed!r}.")

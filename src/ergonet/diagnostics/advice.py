@@ -110,13 +110,14 @@ def _divergences(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
     if not count > 0:
         return []
     target = _number(diagnostics, "target_acceptance")
-    now = f" (now {target:g})" if math.isfinite(target) else ""
+    remedy = f"Raise the target acceptance (now {target:g}) to 0.9 or 0.95"
+    if not math.isfinite(target):
+        remedy = "Use a smaller step size"
     return [
         Finding(
             problem=True,
             sentence=f"{_share(count, metrics)} diverged: the step was too long for a narrow part of the "
-            f"posterior, which the draws may therefore miss. Raise the target acceptance{now} to 0.9 or "
-            "0.95, or use a narrower prior.",
+            f"posterior, which the draws may therefore miss. {remedy}, or use a narrower prior.",
         )
     ]
 

@@ -1,8 +1,19 @@
 """What the energies of a chain tell about its momentum refreshments."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ergonet._errors import SettingError
+
+
+def has_momentum(stats: Mapping[str, np.ndarray]) -> bool:
+    """Whether energies are more than minus the log density: a random walk has none that `e_bfmi` could judge.
+
+    Args:
+        stats: of a run: `energy`, `[chain, draw]`, and `lp` of the same shape where it is known.
+    """
+    return "lp" not in stats or not np.array_equal(stats["energy"], -np.asarray(stats["lp"]), equal_nan=True)
 
 
 def e_bfmi(energy: np.ndarray) -> np.ndarray:

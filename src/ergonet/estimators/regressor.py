@@ -7,6 +7,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from ergonet._checks import is_number
 from ergonet._errors import SettingError
 from ergonet.estimators import assembly
 from ergonet.estimators.base import SEEDS, BayesianEstimator
@@ -107,7 +108,7 @@ class BayesianRegressor(MultiOutputMixin, RegressorMixin, BayesianEstimator):
             raise SettingError("`noise` is for the default Gaussian likelihood; give it to your `likelihood` instead.")
         if len(set(self.target_sd_.tolist())) > 1:
             raise SettingError("`noise` is one number in the units of y, but targets have different scales. Leave it.")
-        if isinstance(self.noise, bool) or not isinstance(self.noise, int | float) or not self.noise > 0:
+        if not is_number(self.noise) or not self.noise > 0:
             raise SettingError(f"`noise` must be a standard deviation above 0, got {self.noise!r}.")
         return Gaussian(noise=float(self.noise / self.target_sd_[0]))
 

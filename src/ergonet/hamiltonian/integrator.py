@@ -13,6 +13,7 @@ from collections.abc import Callable
 import equinox as eqx
 from jax import lax
 
+from ergonet._checks import is_number
 from ergonet._errors import SettingError, suggest
 from ergonet._types import Position, Scalar
 from ergonet.hamiltonian.metric import AbstractMetric
@@ -47,6 +48,8 @@ class Composition(AbstractIntegrator):
     after_drift: PositionMap | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
+        if not all(is_number(one) for one in self.coefficients):
+            raise SettingError(f"`Composition(coefficients=...)` must be numbers, got {self.coefficients}.")
         kicks, drifts = self.coefficients[::2], self.coefficients[1::2]
         if len(self.coefficients) < 3 or len(self.coefficients) % 2 == 0:
             raise SettingError(

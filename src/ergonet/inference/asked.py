@@ -3,8 +3,7 @@
 import os
 from typing import Any
 
-import numpy as np
-
+from ergonet._checks import is_integer, is_number
 from ergonet._errors import CapabilityError, SettingError
 from ergonet.adaptation.warmup import check_num_warmup
 from ergonet.inference.store import AbstractStore, MemoryStore, ZarrStore
@@ -27,17 +26,12 @@ def check_asked(
         )
     check_num_warmup(num_warmup)
     for name, value in (("num_chains", num_chains), ("num_draws", num_draws), ("thin", thin)):
-        if not _is_integer(value) or value < 1:
+        if not is_integer(value) or value < 1:
             raise SettingError(f"`{name}` must be an integer of at least 1, got {value!r}.")
-    if not _is_integer(seed) or not 0 <= seed < 2**63:
+    if not is_integer(seed) or not 0 <= seed < 2**63:
         raise SettingError(f"`seed` must be an integer of 0 to 2^63 - 1, got {seed!r}.")
-    is_number = isinstance(time_limit, int | float | np.number) and not isinstance(time_limit, bool)
-    if time_limit is not None and not (is_number and time_limit > 0):
+    if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
         raise SettingError(f"`time_limit` must be above 0 seconds, got {time_limit!r}.")
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def open_store(store: Any) -> AbstractStore:

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from ergonet._checks import is_integer
 from ergonet._errors import SettingError
 
 
@@ -52,7 +53,7 @@ def place(devices: int | Sequence[Any] | None, num_chains: int) -> Placement:
         chosen = list(devices)
         workers = len(chosen)
     else:
-        if devices is not None and (isinstance(devices, bool) or not isinstance(devices, int) or devices < 1):
+        if devices is not None and (not is_integer(devices) or devices < 1):
             raise SettingError(f"`devices` must be None, an integer of at least 1, or JAX devices, got {devices!r}.")
         seen = jax.local_devices()
         if seen[0].platform == "cpu":

@@ -3,6 +3,7 @@
 import abc
 from dataclasses import dataclass
 
+from ergonet._checks import is_integer
 from ergonet._errors import SettingError
 
 
@@ -64,5 +65,5 @@ class Last(AbstractKeep):
 
 
 def _check(owner: str, name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if not is_integer(value) or value < 1:
         raise SettingError(f"`{owner}({name}=...)` must be an integer of at least 1, got {value!r}.")

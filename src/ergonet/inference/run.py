@@ -340,12 +340,16 @@ class _Run:
             ),
         }
 
+    def _tunes_step_size(self) -> bool:
+        s = self._settings
+        return s.kernel.warmup().tune_step_size and any(stage.tune_step_size for stage in s.warmup.stages)
+
     def _about(self, seed: int, draws: int) -> dict[str, Any]:
         s = self._settings
         return {
             "kernel": type(s.kernel).__name__,
             "kernel_settings": repr(s.kernel),
-            "target_acceptance": s.warmup.target_acceptance,
+            "target_acceptance": s.warmup.target_acceptance if self._tunes_step_size() else None,
             "max_doublings": getattr(s.kernel, "max_doublings", None),
             "seed": seed,
             "num_chains": len(self._placement.groups)

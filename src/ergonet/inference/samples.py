@@ -14,7 +14,7 @@ import numpy as np
 
 from ergonet._errors import CapabilityError, RunDirectoryError
 from ergonet.diagnostics.chains import ess_bulk, stuck_chains
-from ergonet.diagnostics.energy import e_bfmi
+from ergonet.diagnostics.energy import e_bfmi, has_momentum
 from ergonet.diagnostics.function_space import ConvergenceSummary, summarise
 from ergonet.diagnostics.performance import mean_per_draw, saturated_share
 from ergonet.inference.chains import Draws, quantities
@@ -74,7 +74,8 @@ class Samples:
         tuning: `step_size` `[chain]`, `num_steps` `[chain]`, `inverse_mass_matrix` `[chain, dim(, dim)]`, and
             `refused_metrics` `[chain]`: how often the warm-up kept the metric that it had because a number of the one
             it had learned was not finite.
-        about: kernel, seed, counts and versions, JSON types only.
+        about: kernel, seed, counts and versions, JSON types only; `target_acceptance` is None where the warm-up tuned
+            no step size.
         target: what was sampled; None for draws that were loaded without it.
     """
 
@@ -189,11 +190,10 @@ class Samples:
 
     def _of_trajectories(self) -> dict[str, Any]:
         limit, depth = self.about.get("max_doublings"), self.stats["tree_depth"]
-        energy = e_bfmi(self.stats["energy"]) if self.num_draws > 1 else np.array([np.nan])
-        return {
+        energy = {"min_ebfmi": float(np.min(e_bfmi(self.stats["energy"])))} if has_momentum(self.stats) else {}
+        return energy | {
             "divergences": int(self.stats["diverging"].sum()),
             "warmup_divergences": int(self.warmup_stats["diverging"].sum()) if self.warmup_stats else 0,
-            "min_ebfmi": float(np.min(energy)),
             "max_tree_depth_fraction": float(np.mean(saturated_share(depth, limit))) if limit else 0.0,
             "mean_acceptance": float(self.stats["acceptance_rate"].mean()),
             "target_acceptance": self.about.get("target_acceptance"),
@@ -214,11 +214,12 @@ class Samples:
         total = self.num_chains * self.num_draws
         divergences, nonfinite = int(self.stats["diverging"].sum()), int(self.stats["nonfinite"].sum())
         stuck = [chain for chain in range(self.num_chains) if not self.stats["moved"][chain].any()]
-        found = []
+        aim, found = self.about.get("target_acceptance"), []
         if divergences:
             found.append(
                 f"{divergences} of {total} draws end a divergent trajectory ({nonfinite} of them with an energy that "
-                f"is not finite): the draws may miss a part of the posterior. Raise `target_acceptance`, e.g. to 0.95."
+                f"is not finite): the draws may miss a part of the posterior. "
+                + ("Use a smaller `step_size`." if aim is None else "Raise `target_acceptance`, e.g. to 0.95.")
             )
         if stuck:
             found.append(

@@ -41,7 +41,10 @@ def lacks_curvature(model: "BayesianNetwork", *, centered: bool) -> str:
         prior = block.prior
         if isinstance(prior, NormalGamma) and (len(prior.levels) > 1 or prior.top.group.name in ("layer", "weight")):
             return f"curvatures of hyperparameters need one level of precisions, by leaf or by unit, not {prior!r}"
-    return lacks_weight_curvature(model, centered=centered)
+    lacking = lacks_weight_curvature(model, centered=centered)
+    if not lacking and not centered and not any(isinstance(block.prior, NormalGamma) for block in model.prior.blocks()):
+        return "no weights have a learned scale that they could be standardised by; `DynamicalA` costs less"
+    return lacking
 
 
 def lacks_weight_curvature(model: "BayesianNetwork", *, centered: bool) -> str:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
+from ergonet._checks import is_number
 from ergonet._errors import DataError, SettingError
 from ergonet._types import Array, Float, PRNGKey, Scalar
 from ergonet.models.network import Leaf, Weights
@@ -245,12 +246,11 @@ class Gaussian(AbstractLikelihood):
             (None: `GammaPrecision()`), sampled as the coordinate `likelihood.log_precision`.
         """
         noise = GammaPrecision() if noise is None else noise
-        is_number = isinstance(noise, int | float) and not isinstance(noise, bool)
-        if not isinstance(noise, GammaPrecision) and not (is_number and 0 < noise < math.inf):
+        if not isinstance(noise, GammaPrecision) and not (is_number(noise) and 0 < noise < math.inf):
             raise SettingError(
                 f"`Gaussian(noise=...)` must be a standard deviation above 0 or a `GammaPrecision`, got {noise!r}."
             )
-        self.noise = noise
+        self.noise = noise if isinstance(noise, GammaPrecision) else float(noise)
 
     def num_outputs(self, num_targets: int) -> int:
         return num_targets

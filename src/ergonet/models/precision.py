@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
+from ergonet._checks import is_number
 from ergonet._errors import SettingError
 from ergonet._types import Array, PRNGKey, Scalar
 
@@ -163,6 +164,6 @@ def _shrink(key: PRNGKey, log_density: LogDensity, level: Array, interval: tuple
 
 def require_positive(owner: str, name: str, value: float) -> float:
     """A finite number above 0, or a `SettingError` that names the argument."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    if not is_number(value) or not 0 < value < math.inf:
         raise SettingError(f"`{owner}({name}=...)` must be a finite number above 0, got {value!r}.")
     return float(value)

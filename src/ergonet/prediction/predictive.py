@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ergonet._checks import is_integer
 from ergonet._errors import CapabilityError, SettingError
 from ergonet._types import Array, Float
 from ergonet.inference.samples import Samples
@@ -341,7 +342,7 @@ def _prior_draws(model: BayesianNetwork, keys: Array) -> Array:
 
 def _check_simulation(num_samples: Any, seed: Any) -> None:
     for name, value, least in (("num_samples", num_samples, 1), ("seed", seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        if not is_integer(value) or value < least:
             raise SettingError(f"`{name}` must be an integer of at least {least}, got {value!r}.")
 
 

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from ergonet._checks import is_integer
 from ergonet._errors import SettingError
 from ergonet._types import Array
 from ergonet.models.network_posterior import BayesianNetwork
@@ -39,7 +40,7 @@ def prior_predictive(model: BayesianNetwork, x: Any, *, num_draws: int = 100, se
     Raises:
         SettingError: `num_draws` is below 1, or the inputs do not fit the network.
     """
-    if isinstance(num_draws, bool) or not isinstance(num_draws, int) or num_draws < 1:
+    if not is_integer(num_draws) or num_draws < 1:
         raise SettingError(f"`prior_predictive(num_draws=...)` must be an integer of at least 1, got {num_draws!r}.")
     inputs = jax.device_put(model.network.prepare(np.asarray(x, np.float32)))
     keys = jax.random.split(jax.random.key(seed), num_draws)

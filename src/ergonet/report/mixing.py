@@ -6,6 +6,7 @@ import numpy as np
 
 from ergonet import plots
 from ergonet.diagnostics import ConvergenceSummary, e_bfmi, summarise
+from ergonet.diagnostics.energy import has_momentum
 from ergonet.report import wording
 from ergonet.report.pictures import Picture, draw
 from ergonet.report.record import RunRecord
@@ -21,7 +22,7 @@ def pictures(record: RunRecord) -> list[Picture]:
     if _has_draws(stats.get("lp")):
         made.append(_trace(stats["lp"], early.get("lp")))
         made.append(_ranks(stats["lp"], "ranks-lp", "the log posterior"))
-    if _has_draws(stats.get("energy")):
+    if _has_draws(stats.get("energy")) and has_momentum(stats):
         made.append(_energies(stats["energy"]))
     if _has_draws(stats.get("acceptance_rate")):
         made.append(_transitions(record))
@@ -40,7 +41,7 @@ def by_chain(record: RunRecord) -> dict[str, Any] | None:
         columns.append(("steps per draw", [wording.number(float(np.mean(chain))) for chain in stats["n_steps"]]))
     if _has_draws(stats.get("diverging")):
         columns.append(("divergences", [str(int(np.sum(chain))) for chain in stats["diverging"]]))
-    if _has_draws(stats.get("energy")):
+    if _has_draws(stats.get("energy")) and has_momentum(stats):
         columns.append(("E-BFMI", [wording.number(float(value), 2) for value in e_bfmi(stats["energy"])]))
     if not columns:
         return None

@@ -1,33 +1,37 @@
 """Checks of kernel settings, worded once."""
 
-from numbers import Integral
 from typing import Any
 
+from ergonet._checks import is_integer, is_number
 from ergonet._errors import SettingError, suggest
 from ergonet.hamiltonian.metric import metric_names
+
+LARGEST_COUNT = 2**30
 
 
 def require_at_least(owner: str, name: str, value: Any, least: float) -> None:
     """`value` must be a number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
+    if not is_number(value) or not value >= least:
         raise SettingError(f"`{owner}({name}=...)` must be at least {least}, got {value!r}.")
 
 
 def require_integer(owner: str, name: str, value: Any, least: int) -> None:
-    """`value` must be an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+    """`value` must be an integer of at least `least` that compiled loops can count to."""
+    if not is_integer(value) or value < least:
         raise SettingError(f"`{owner}({name}=...)` must be an integer of at least {least}, got {value!r}.")
+    if value > LARGEST_COUNT:
+        raise SettingError(f"`{owner}({name}=...)` must be at most {LARGEST_COUNT}, got {value!r}.")
 
 
 def require_between(owner: str, name: str, value: Any, low: int, high: int) -> None:
     """`value` must be a number strictly inside (low, high)."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low < value < high:
+    if not is_number(value) or not low < value < high:
         raise SettingError(f"`{owner}({name}=...)` must be between {low} and {high}, got {value!r}.")
 
 
 def require_share(owner: str, name: str, value: Any) -> None:
     """`value` must be a number in [0, 1)."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+    if not is_number(value) or not 0 <= value < 1:
         raise SettingError(f"`{owner}({name}=...)` must be at least 0 and below 1, got {value!r}.")
 
 
@@ -39,8 +43,7 @@ def require_flag(owner: str, name: str, value: Any) -> None:
 
 def require_positive(owner: str, name: str, value: Any) -> None:
     """`value` must be a finite number above 0."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value < float("inf"):
+    if not is_number(value) or not 0 < value < float("inf"):
         raise SettingError(f"`{owner}({name}=...)` must be a finite number above 0, got {value!r}.")
 
 

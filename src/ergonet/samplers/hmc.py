@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from ergonet._errors import SettingError, suggest
 from ergonet._types import Count, Flag, Position, PRNGKey, Scalar
 from ergonet.hamiltonian.energy import is_divergent, total_energy
-from ergonet.hamiltonian.integrator import AbstractIntegrator, Composition, integrator
+from ergonet.hamiltonian.integrator import AbstractIntegrator, Composition, integrator, integrator_names
 from ergonet.hamiltonian.metric import first_metric
 from ergonet.hamiltonian.phase import Phase, phase_at, with_force
 from ergonet.models.target import Target
@@ -92,7 +92,7 @@ class HMC(AbstractKernel):
         self.direction = direction
         self.metric = metric
         self.target_acceptance = target_acceptance
-        self.trajectory = Fixed(resolve_integrator(integrator))
+        self.trajectory = Fixed(resolve_integrator("HMC", integrator))
 
     def init(self, target: Target, position: Position) -> State:
         return first_state(target, position)
@@ -169,9 +169,13 @@ def require_length(owner: str, num_steps: int | None, step_jitter: float, length
     check.require_share(owner, "length_jitter", length_jitter)
 
 
-def resolve_integrator(choice: str | Composition) -> Composition:
-    """A `Composition` as it is, or the one of that name."""
-    return choice if isinstance(choice, Composition) else integrator(choice)
+def resolve_integrator(owner: str, choice: str | Composition) -> Composition:
+    """A `Composition` as it is, or the one of that name; `owner` is the kernel that an error names."""
+    if isinstance(choice, Composition):
+        return choice
+    if choice not in integrator_names():
+        raise SettingError(f"`{owner}(integrator={choice!r})` is not known. {suggest(str(choice), integrator_names())}")
+    return integrator(choice)
 
 
 def first_state(target: Target, position: Position) -> State:

@@ -69,7 +69,7 @@ class NUTS(AbstractKernel):
         self.trajectory = Doubling(
             criterion=resolve_criterion("NUTS", criterion),
             selection=resolve_selection("NUTS", selection),
-            integrator=resolve_integrator(integrator),
+            integrator=resolve_integrator("NUTS", integrator),
             max_doublings=self.max_doublings,
         )
 

@@ -18,7 +18,7 @@ from ergonet.hamiltonian.phase import with_force
 from ergonet.models.target import Target
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
-from ergonet.samplers.hmc import HMC, refresh, require_length
+from ergonet.samplers.hmc import HMC, refresh, require_length, resolve_integrator
 from ergonet.trajectory.uniforms import key_words
 from ergonet.trajectory.windowed import FIRST, LAST, START, Windowed, WindowedTrajectory
 
@@ -69,7 +69,7 @@ class WindowedHMC(AbstractKernel):
             step_jitter=step_jitter,
             length_jitter=length_jitter,
             metric=metric,
-            integrator=integrator,
+            integrator=resolve_integrator("WindowedHMC", integrator),
             target_acceptance=target_acceptance,
         )
         if num_steps is not None and window > num_steps + 1:

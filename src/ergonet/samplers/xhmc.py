@@ -7,6 +7,7 @@ References: Betancourt 2016; Lau 2018, Algorithms 7 and 13.
 
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.samplers import _settings as check
+from ergonet.samplers.hmc import resolve_integrator
 from ergonet.samplers.nuts import NUTS, require_tree_settings
 from ergonet.trajectory.criterion import Exhaustive
 from ergonet.trajectory.selection import AbstractSelection, resolve_selection
@@ -44,6 +45,6 @@ def XHMC(  # noqa: N802  a kernel's name, and a setting of the no-U-turn sampler
         metric=metric,
         criterion=Exhaustive(delta),
         selection=resolve_selection("XHMC", selection),
-        integrator=integrator,
+        integrator=resolve_integrator("XHMC", integrator),
         target_acceptance=target_acceptance,
     )

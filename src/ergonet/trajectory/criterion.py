@@ -15,6 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 
+from ergonet._checks import is_number
 from ergonet._errors import SettingError, suggest
 from ergonet._types import Array, Count, Flag, Float, Position, Scalar
 from ergonet.hamiltonian.energy import kinetic_energy, total_energy
@@ -200,7 +201,7 @@ class Exhaustive(AbstractCriterion):
     delta: float = eqx.field(static=True, default=0.1)
 
     def __check_init__(self):
-        if isinstance(self.delta, bool) or not isinstance(self.delta, int | float) or not 0 < self.delta < math.inf:
+        if not is_number(self.delta) or not 0 < self.delta < math.inf:
             raise SettingError(f"`Exhaustive(delta=...)` must be a finite number above 0, got {self.delta!r}.")
 
     def begin(self, num_rows: int, start: Phase, metric: AbstractMetric) -> ExhaustiveMemory:

@@ -20,7 +20,7 @@ _GROUPS = {
     "layer": "the weights and the biases of a layer together",
     "incoming": "the weights into a unit, or its bias",
     "outgoing": "the weights out of a unit of the layer below",
-    "input": "the weights out of an input, which tell how relevant it is",
+    "input": "another name of the same: out of an input of a first layer, which tell how relevant it is",
     "weight": "every weight on its own",
 }
 
@@ -32,7 +32,8 @@ class Group(eqx.Module):
 
     Attributes:
         name: `leaf` (one group per leaf), `layer` (per layer, biases included), `incoming` (per unit, ARD), `outgoing`
-            (per unit of the layer below, ARD), `input` (the same, for a first layer), or `weight` (each its own).
+            (per unit of the layer below, ARD), `input` (the same: in a first layer, per input), or `weight` (each its
+            own).
     """
 
     name: str = eqx.field(static=True)

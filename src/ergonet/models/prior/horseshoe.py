@@ -198,6 +198,9 @@ class RegularizedHorseshoe(AbstractHorseshoe):
 
         return {SLAB: InverseGamma(self.slab_shape, self.slab_rate)}
 
+    def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
+        return super().scales(hyperparameters, leaf) | {"slab": jnp.exp(0.5 * hyperparameters[SLAB])}
+
     def log_scale(self, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
         local = self.group.inside(self.log_half_cauchy(hyperparameters, LOCAL), leaf, "RegularizedHorseshoe")
         free = 2 * (math.log(self.scale) + self.log_half_cauchy(hyperparameters, GLOBAL) + local)

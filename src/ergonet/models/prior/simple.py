@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 from jax.typing import DTypeLike
 
+from ergonet._checks import is_number
 from ergonet._errors import SettingError
 from ergonet._types import Array, PRNGKey
 from ergonet.models.network import Leaf
@@ -35,7 +36,7 @@ class Normal(AbstractFixedPrior):
         mean: any finite number.
         """
         self.scale = require_positive("Normal", "scale", scale)
-        if isinstance(mean, bool) or not isinstance(mean, int | float) or not math.isfinite(mean):
+        if not is_number(mean) or not math.isfinite(mean):
             raise SettingError(f"`Normal(mean=...)` must be a finite number, got {mean!r}.")
         self.mean = float(mean)
 
@@ -142,7 +143,7 @@ class Uniform(AbstractPlainPrior):
         high: a finite number above `low`.
         """
         for name, value in (("low", low), ("high", high)):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            if not is_number(value) or not math.isfinite(value):
                 raise SettingError(f"`Uniform({name}=...)` must be a finite number, got {value!r}.")
         if not low < high:
             raise SettingError(f"`Uniform(high=...)` must be above low = {low}, got {high}.")
