@@ -1,14 +1,14 @@
 """What counts as a number in a setting: Python's and NumPy's, but no flag."""
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeGuard
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """A real number, infinite and NaN among them."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def is_integer(value: Any) -> bool:
+def is_integer(value: Any) -> TypeGuard[int]:
     """An integer."""
     return isinstance(value, Integral) and not isinstance(value, bool)

@@ -1,6 +1,7 @@
 """The parts of the reproductions of Choo 2000 that figures rest on: coordinates, budgets, starts and ratios."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +60,7 @@ def test_the_posterior_is_the_density_of_the_thesis(is_centred):
 def log_gamma(log_precision, width):
     """Of a log precision whose precision has the mean width^-2 and a shape of half of alpha."""
     shape = data.ALPHA / 2
-    prior = stats.gamma(shape, scale=width**-2 / shape)
+    prior: Any = stats.gamma(shape, scale=width**-2 / shape)
     return prior.logpdf(np.exp(log_precision)) + log_precision
 
 
