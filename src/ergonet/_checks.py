@@ -3,6 +3,8 @@
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
+LARGEST_COUNT = 2**30  # that a compiled loop is asked for: it counts in 32 bits, some beyond what is asked
+
 
 def is_number(value: Any) -> TypeGuard[float]:
     """A real number, infinite and NaN among them."""

@@ -112,6 +112,7 @@ def test_defaults_of_a_tree():
     [
         ({"num_chains": 0}, "`num_chains` must be an integer of at least 1, got 0"),
         ({"num_draws": 0}, "`num_draws`"),
+        ({"thin": 10**10}, "`thin` must be at most"),
         ({"thin": 0}, "`thin`"),
         ({"num_warmup": -1}, "`num_warmup` must be an integer of at least 0, got -1"),
         ({"seed": -1}, "`seed` must be an integer of 0"),

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from ergonet._checks import is_integer, is_number
+from ergonet._checks import LARGEST_COUNT, is_integer, is_number
 from ergonet._errors import CapabilityError, SettingError
 from ergonet.adaptation.warmup import check_num_warmup
 from ergonet.inference.store import AbstractStore, MemoryStore, ZarrStore
@@ -28,6 +28,8 @@ def check_asked(
     for name, value in (("num_chains", num_chains), ("num_draws", num_draws), ("thin", thin)):
         if not is_integer(value) or value < 1:
             raise SettingError(f"`{name}` must be an integer of at least 1, got {value!r}.")
+    if thin > LARGEST_COUNT:
+        raise SettingError(f"`thin` must be at most {LARGEST_COUNT}, got {thin!r}.")
     if not is_integer(seed) or not 0 <= seed < 2**63:
         raise SettingError(f"`seed` must be an integer of 0 to 2^63 - 1, got {seed!r}.")
     if time_limit is not None and not (is_number(time_limit) and time_limit > 0):

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from ergonet._checks import is_integer, is_number
+from ergonet._checks import LARGEST_COUNT, is_integer, is_number
 from ergonet._errors import SettingError, suggest
 from ergonet.hamiltonian.metric import metric_names
-
-LARGEST_COUNT = 2**30
 
 
 def require_at_least(owner: str, name: str, value: Any, least: float) -> None:
