@@ -11,6 +11,8 @@ from ergonet import likelihoods, priors
 from ergonet._errors import CapabilityError, SettingError
 from ergonet.models import convnet
 
+pytestmark = pytest.mark.slow  # the whole file
+
 
 def images(rows=5, shape=(6, 7, 3), seed=0):
     return np.random.default_rng(seed).normal(size=(rows, *shape)).astype(np.float32)

@@ -28,6 +28,8 @@ from ergonet.samplers.stochastic.schedule import Constant
 from tests.minibatches import exact_gaussian, linear_regression, network, run
 from tests.sampling import gaussian_target
 
+pytestmark = pytest.mark.slow  # the whole file
+
 KERNELS = {
     "sgld": lambda **more: SGLD(learning_rate=0.002, batch_size=6, **more),
     "sghmc": lambda **more: SGHMC(learning_rate=0.002, momentum_decay=0.1, batch_size=6, **more),
