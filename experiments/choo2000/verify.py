@@ -35,6 +35,7 @@ JOINT, JOINT_ACCEPTANCE, JOINT_WARMUP, JOINT_PILOT = "joint NUTS", 0.95, 500, 50
 REFERENCE = "Gibbs, longer"
 FALSE_ALARM = 0.05
 SHARES = (0.25, 0.5, 0.75, 0.95)
+OF_U = data.GROUPS.index("u")
 CUTS = (6.0, 8.0)  # of log sigma_u: above all quantiles that are compared, near which is 4
 POINTS = 9  # of the grid of the surface, along each input
 
@@ -183,7 +184,7 @@ def _measured(name: str) -> Any:
         if name != REFERENCE:
             found |= _compared(ours.log_sigmas, longer.log_sigmas)
             found[APART.name] = np.mean(np.abs(ours.surface - longer.surface))
-        far = ours.log_sigmas[..., data.GROUPS.index("u")]
+        far = ours.log_sigmas[..., OF_U]
         found |= {FAR[cut].name: 100 * np.mean(far > cut) for cut in CUTS} | {LARGEST.name: far.max()}
         large = np.max(ours.log_sigmas[..., [data.GROUPS.index(group) for group in "ua"]], axis=-1)
         stats = ours.samples
@@ -206,9 +207,8 @@ def _compared(ours: np.ndarray, longer: np.ndarray) -> dict[str, float]:
         for share in SHARES:
             cut = np.quantile(pair[1], share)
             found[BELOW[group, share].name] = _z(*((values < cut).astype(float) for values in pair))
-    number = data.GROUPS.index("u")
     for cut in CUTS:
-        found[FAR_Z[cut].name] = _z(*((run[..., number] > cut).astype(float) for run in (ours, longer)))
+        found[FAR_Z[cut].name] = _z(*((run[..., OF_U] > cut).astype(float) for run in (ours, longer)))
     return found
 
 

@@ -319,12 +319,15 @@ def test_every_candidate_gets_a_turn_and_a_stuck_chain_still_gets_a_length():
     assert int(length.best_length(stuck)) in length.CANDIDATES
 
 
-@pytest.mark.parametrize(("ratio", "longest"), [(1.0, 24), (30.0, 128)])
+@pytest.mark.parametrize(("ratio", "longest"), [(1.0, 16), (30.0, 128)])
 def test_a_length_is_tuned_to_the_target(ratio, longest):
-    """Isotropic: a few steps are a quarter period. With one stiff direction the others need many more."""
+    """Isotropic: a few steps are a quarter period. With one stiff direction the others need many more.
+
+    Each candidate has 85 turns or more: with a tenth of that, noise makes the length of some chains too long.
+    """
     target = gaussian_target(np.array([1.0, ratio, ratio, ratio], np.float32))
     samples = ergonet.sample(
-        target, HMC(metric="identity"), num_chains=2, num_warmup=600, num_draws=5, seed=3, progress=False
+        target, HMC(metric="identity"), num_chains=2, num_warmup=6000, num_draws=5, seed=3, progress=False
     )
     assert np.all(samples.tuning["num_steps"] <= longest)
     assert np.all(samples.tuning["num_steps"] >= (8 if ratio == 1 else 24))
