@@ -9,7 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-complete
 BENCH_STAMP := $(VENV)/.bench-complete
-CODE := $(wildcard src tests benchmarks tools experiments)
+DOCS_STAMP := $(VENV)/.docs-complete
+COVERAGE_STAMP := $(VENV)/.coverage-complete
+CODE := $(wildcard src tests benchmarks tools experiments docs/conf.py docs/_ext)
 
 # The main job, end to end on real data.
 DEMO := ergonet fit digits --out demo-run --overwrite
@@ -17,8 +19,11 @@ DEMO := ergonet fit digits --out demo-run --overwrite
 WORKERS ?= 2
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --durations 10
 BENCH_ARGUMENTS ?=
+QUICK := "not (statistical or slow or browser or gpu)"
+# Quick tests compile more than they run, so their programs are not optimized.
+QUICK_COMPILER := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 
-.PHONY: help setup demo test test-fast test-statistical test-browser lint format bench docs clean
+.PHONY: help setup demo test test-fast test-statistical test-browser test-long coverage lint format bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 20
@@ -33,19 +38,35 @@ $(BENCH_STAMP): $(STAMP)
 	@bash tools/setup.sh $(VENV) bench
 	@touch $@
 
+$(DOCS_STAMP): $(STAMP)
+	@bash tools/setup.sh $(VENV) docs
+	@touch $@
+
+$(COVERAGE_STAMP): $(STAMP)
+	@bash tools/setup.sh $(VENV) coverage
+	@touch $@
+
 demo: $(STAMP)  ## fit a Bayesian neural network to the digits and write demo-run/report.html
 	$(BIN)/$(DEMO)
 
 test: lint test-fast test-statistical test-browser  ## all that CI runs
 
 test-fast: $(STAMP)  ## the quick tests only
-	$(PYTEST) -m "not (statistical or slow or browser or gpu)"
+	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) -m $(QUICK)
 
 test-statistical: $(STAMP)  ## statistical tests, slow tests and the examples of the documentation
 	$(PYTEST) --dist load -m "(statistical or slow) and not (browser or gpu)"
 
 test-browser: $(STAMP)  ## open reports in headless Chromium
 	$(PYTEST) -n 0 -m "browser and not gpu"
+
+test-long: $(STAMP)  ## plant faults and see each of them caught; writes tests/faults/README.md; has no time limit
+	$(BIN)/python -m tests.faults.run
+
+coverage: $(COVERAGE_STAMP)  ## statements that the quick tests run; writes docs/results/coverage.md
+	COVERAGE_CORE=sysmon XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) -m $(QUICK) --cov=ergonet --cov-report=
+	$(BIN)/coverage json --quiet -o build/coverage.json
+	$(BIN)/python tools/coverage_page.py build/coverage.json
 
 lint: $(STAMP)  ## style, types, layers and limits
 	$(BIN)/ruff check $(CODE)
@@ -61,8 +82,10 @@ format: $(STAMP)  ## mend what ruff can mend
 bench: $(BENCH_STAMP)  ## speed against the peers; writes docs/results/speed.md
 	$(BIN)/python -m benchmarks.run $(BENCH_ARGUMENTS)
 
-docs: $(STAMP)  ## run every example of README.md and docs/
-	$(BIN)/pytest tests/integration/test_documentation.py
+docs: $(DOCS_STAMP)  ## build the documentation site, build/docs/html/index.html; warnings are errors
+	$(BIN)/python tools/draw_layers.py
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs $(WORKERS) docs build/docs/html
+	@echo "the site is in build/docs/html/index.html"
 
 clean:  ## remove what the other targets made, .venv included
 	rm -rf $(VENV) build dist demo-run .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,1 +1,1 @@
-"""Speed and size against other samplers, as ratios in one interleaved run; `python -m benchmarks.run`."""
+"""Time and memory compared with other samplers, as ratios within one interleaved run: `python -m benchmarks.run`."""

@@ -1,8 +1,8 @@
-"""What a gradient and a step of each trajectory cost, one chain on one thread; run as a process of its own.
+"""Time of a gradient and of a step of each kind of trajectory, for one chain on one thread, in a separate process.
 
 `products` are the matrix products of one gradient and nothing else: forward, and backward to every weight. A
-`matrix-vector product` is M^-1 p with a dense M^-1. A compiled loop feeds its result back, so that nothing can be
-hoisted or dropped.
+`matrix-vector product` is M^-1 p with a dense M^-1. Each compiled loop feeds its results back, so that the compiler can
+neither hoist nor drop any work.
 """
 
 import argparse
@@ -16,18 +16,18 @@ import numpy as np
 from benchmarks.problems import Problem, ergonet_target, load, log_density, to_ergonet
 from benchmarks.timing import interleaved
 
-TINY = 1e-9  # keeps a loop's state where it is, and the compiler from seeing that
+TINY = 1e-9  # hardly changes the state of a loop, but the compiler cannot know that
 STEP_SIZE = 1e-5  # so small that a tree of 2^10 states never turns
 DOUBLINGS = 10
-DENSE_SHARE = 10  # a step with a dense metric costs some twenty gradients, so fewer of them make a call
+DENSE_SHARE = 10  # a step with a dense metric costs about twenty gradients, so a call has fewer of them
 
 
 def compile_cpu(function: Callable[..., Any], *arguments: Any) -> Callable[[], object]:
-    """The function on these arguments as a blocking call, on one thread."""
+    """Compile a function for one thread; returns a blocking call with these arguments."""
     import equinox as eqx
     import jax
 
-    from ergonet.inference.programs import CPU_OPTIONS
+    from ergonet.inference.devices import CPU_OPTIONS
 
     options: dict[str, Any] = {"compiler_options": CPU_OPTIONS}
     program: Any = eqx.filter_jit(function, **options)
@@ -35,7 +35,7 @@ def compile_cpu(function: Callable[..., Any], *arguments: Any) -> Callable[[], o
 
 
 def gradient_loop(potential: Callable[[Any], Any], position: Any, steps: int) -> Any:
-    """`steps` values with gradients, one after another."""
+    """Evaluate the potential and its gradient `steps` times, one after another."""
     import jax
 
     def body(_: int, carry: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -47,7 +47,7 @@ def gradient_loop(potential: Callable[[Any], Any], position: Any, steps: int) ->
 
 
 def product_loop(weights: list[Any], inputs: Any, steps: int) -> Any:
-    """The matrix products of `steps` gradients, rows last, in XLA."""
+    """The matrix products of `steps` gradients in XLA, rows last."""
     import jax
 
     def body(_: int, weights: list[Any]) -> list[Any]:
@@ -65,7 +65,7 @@ def product_loop(weights: list[Any], inputs: Any, steps: int) -> Any:
 
 
 def numpy_products(weights: list[np.ndarray], inputs: np.ndarray, steps: int) -> Callable[[], object]:
-    """The same products in NumPy's BLAS, into arrays that are there already."""
+    """The matrix products of `steps` gradients in NumPy's BLAS, into preallocated arrays, as a call."""
     rows = inputs.shape[1]
     values = [inputs, *(np.empty((len(weight), rows), np.float32) for weight in weights)]
     slopes = [np.empty_like(weight) for weight in weights]
@@ -85,14 +85,14 @@ def numpy_products(weights: list[np.ndarray], inputs: np.ndarray, steps: int) ->
 
 
 def vector_product_loop(matrix: Any, vector: Any, steps: int) -> Any:
-    """`steps` products of a matrix with a vector, one after another."""
+    """`steps` products of a matrix and a vector, one after another."""
     import jax
 
     return jax.lax.fori_loop(0, steps, lambda _, vector: vector + TINY * (matrix @ vector), vector)
 
 
 def trajectory(kernel: Any, target: Any, position: Any) -> tuple[Callable[[], object], int]:
-    """One transition of a kernel as a blocking call, and how many gradients it takes."""
+    """One transition of a kernel as a blocking call, and its number of gradients."""
     import jax
     import jax.numpy as jnp
 
@@ -107,7 +107,7 @@ def trajectory(kernel: Any, target: Any, position: Any) -> tuple[Callable[[], ob
 
 
 def measure(problem: Problem, *, turns: int, steps: int) -> dict[str, Any]:
-    """Microseconds of each thing on one problem, turn by turn; `steps` of each in a call."""
+    """Microseconds of each operation on one problem, interleaved over `turns`, with `steps` of each per call."""
     import jax
     import jax.numpy as jnp
 
@@ -150,7 +150,7 @@ def measure(problem: Problem, *, turns: int, steps: int) -> dict[str, Any]:
 
 
 def kernels(steps: int, few: int) -> dict[str, Any]:
-    """Kernels by what a step of theirs is called, with trajectories of `steps` or `few` steps, or of full trees."""
+    """Kernels by the name of their step, with trajectories of `steps` or `few` steps, or with full trees."""
     import ergonet
 
     return {
@@ -163,7 +163,7 @@ def kernels(steps: int, few: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure the problems that are named, and write what was found."""
+    """Time one problem and write the record."""
     parser = argparse.ArgumentParser(description="Time gradients and steps of trajectories.")
     parser.add_argument("--problem", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)

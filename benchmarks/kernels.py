@@ -1,10 +1,11 @@
 """Every kernel on three problems: `python -m benchmarks.kernels` writes docs/results/kernels.md and .json.
 
-The same table goes into docs/guides/choosing-a-sampler.md, between two markers. Takes about ten minutes; `--quick`
-only shows that everything works. Kernels are told nothing about a problem but their own settings, the same on all.
+The same table goes into docs/guides/choosing-a-sampler.md, between two markers. A run takes about ten minutes;
+`--quick` only shows that everything works. Every kernel has the same settings on all problems.
 """
 
 import argparse
+import textwrap
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,14 +29,14 @@ DENSE_LIMIT = 100  # dimensions up to which a dense metric is run here
 
 @dataclass(frozen=True)
 class Arena:
-    """A problem for kernels.
+    """A problem on which kernels are compared.
 
     Attributes:
-        title: of its table.
-        about: what it is and what effective draws are counted in, a sentence.
-        target: makes the density.
-        quantities: from samples, `[chain, draw, quantity]`.
-        truth: standard deviation of the first quantity, whose mean is 0; None: not known.
+        title: title of its table.
+        about: a description of the problem and of the quantities whose ESS is reported.
+        target: makes the target.
+        quantities: extracts these quantities from samples, `[chain, draw, quantity]`.
+        truth: standard deviation of the first quantity, whose mean is 0; None: unknown.
     """
 
     title: str
@@ -46,7 +47,7 @@ class Arena:
 
 
 def funnel() -> Any:
-    """Neal's funnel: v ~ N(0, 3), the others N(0, e^{v / 2}), centred."""
+    """Neal's funnel (Neal2003), centered: v has standard deviation 3, the other coordinates e^(v / 2)."""
     import jax.numpy as jnp
 
     from ergonet import Target
@@ -71,7 +72,7 @@ def scaled_gaussian() -> Any:
 ARENAS = {
     "digits": Arena(
         "P1: a network on the digits",
-        "64-35-10 tanh, 2590 weights N(0, 1), 500 images. Effective draws: the least of 10 log probabilities at 20 "
+        "64-35-10 tanh, 2590 weights with prior N(0, 1), 500 images. ESS: smallest over 10 log probabilities at 20 "
         "reference rows.",
         lambda: ergonet_target(digits()),
         lambda samples: samples.monitor(),
@@ -79,16 +80,16 @@ ARENAS = {
     ),
     "funnel": Arena(
         "A funnel",
-        f"{FUNNEL_DIM} dimensions, centred: v ~ N(0, 3), the others N(0, e^(v/2)). Effective draws of v. A small sd of "
-        "v (truth 3) says that the neck was not entered, whatever the other columns say.",
+        f"{FUNNEL_DIM} dimensions, centered: v has sd 3, the others have sd e^(v/2). ESS and sd are those of v. An sd "
+        "well below the true 3 means that chains did not enter the neck, whatever the other columns say.",
         funnel,
         lambda samples: np.asarray(samples.positions)[:, :, :1],
         3.0,
     ),
     "gaussian": Arena(
         "A badly scaled Gaussian",
-        f"{GAUSSIAN_DIM} independent coordinates, standard deviations 0.01 to 100. Effective draws: the least of all "
-        "coordinates; sd is that of the widest (truth 100).",
+        f"{GAUSSIAN_DIM} independent coordinates with sds from 0.01 to 100. ESS: smallest over all coordinates. The "
+        "column sd is for the widest coordinate (truth 100).",
         scaled_gaussian,
         lambda samples: np.asarray(samples.positions),
         100.0,
@@ -97,7 +98,7 @@ ARENAS = {
 
 
 def kernels() -> dict[str, Callable[[], Any]]:
-    """What is compared, by title."""
+    """The compared kernels, by title."""
     from ergonet import HMC, MALA, NUTS, XHMC, RandomWalk, WindowedHMC
 
     return {
@@ -109,7 +110,7 @@ def kernels() -> dict[str, Callable[[], Any]]:
         "NUTS, diagonal-gradient metric": lambda: NUTS(metric="diagonal-gradient"),
         "NUTS, target acceptance 0.95": lambda: NUTS(target_acceptance=0.95),
         "XHMC, delta 0.1": XHMC,
-        "HMC, own length": HMC,
+        "HMC, learned length": HMC,
         "HMC, 32 steps": lambda: HMC(num_steps=32),
         "windowed HMC, 4 of 32": lambda: WindowedHMC(4, num_steps=32),
         "MALA": MALA,
@@ -118,7 +119,7 @@ def kernels() -> dict[str, Callable[[], Any]]:
 
 
 def run_once(arena: Arena, kernel: Any, settings: Mapping[str, int], seed: int) -> dict[str, float]:
-    """One run and its figures; seconds are those of warm-up and sampling, gradients those of sampling."""
+    """Run a kernel once and return its figures; times include the warm-up, gradients are those of sampling only."""
     import ergonet
     from ergonet._errors import SamplingWarning
 
@@ -149,7 +150,7 @@ def run_once(arena: Arena, kernel: Any, settings: Mapping[str, int], seed: int) 
 
 
 def measure(settings: Mapping[str, int]) -> dict[str, dict[str, list[dict[str, float]]]]:
-    """Every kernel on every problem, turn by turn."""
+    """Run every kernel on every problem, interleaved."""
     found: dict[str, dict[str, list[dict[str, float]]]] = {}
     for name, arena in ARENAS.items():
         dim = arena.target().dim
@@ -163,15 +164,15 @@ def measure(settings: Mapping[str, int]) -> dict[str, dict[str, list[dict[str, f
 
 
 def tables(found: Mapping[str, Mapping[str, list[dict[str, float]]]], settings: Mapping[str, int]) -> str:
-    """The measured part of both pages."""
-    head = ["kernel", "effective draws", "per 1000 gradients", "per second", "gradients a draw"]
-    head += ["acceptance", "diverged"]
+    """The tables for both pages, in Markdown."""
+    head = ["kernel", "ESS", "ESS per 1000 gradients", "ESS per second", "gradients per draw"]
+    head += ["acceptance", "divergences"]
     preface = (
-        f"4 chains x ({settings['num_warmup']} + {settings['num_draws']}), float32, other seeds in every round "
-        f"({settings['rounds']} here): medians, and the range of effective draws. Per gradient: of sampling. Per "
-        f"second: warm-up and sampling, without compilation.\n"
+        f"4 chains x ({settings['num_warmup']} + {settings['num_draws']}), float32. Figures are medians over "
+        f"{settings['rounds']} seeds, with the range in parentheses. ESS is the bulk effective sample size. Gradients "
+        f"are those of sampling; seconds include the warm-up, but not compilation."
     )
-    parts = [preface]
+    parts = [textwrap.fill(preface, 118) + "\n"]
     for name, arena in ARENAS.items():
         rows = []
         for title, runs in found[name].items():
@@ -183,12 +184,12 @@ def tables(found: Mapping[str, Mapping[str, list[dict[str, float]]]], settings: 
             row += [f"{spread['acceptance'].median:.2f}", f"{spread['divergences'].median:.0f}"]
             rows.append(row if arena.truth is None else [*row, f"{spread['deviation'].median:.2f}"])
         columns = head if arena.truth is None else [*head, "sd"]
-        parts.append(f"### {arena.title}\n{arena.about}\n\n{page.table(columns, rows)}")
+        parts.append(f"### {arena.title}\n{textwrap.fill(arena.about, 118)}\n\n{page.table(columns, rows)}")
     return "\n".join(parts)
 
 
 def write(folder: Path, record: dict[str, Any], guide: Path | None) -> None:
-    """The page, its record, and the table of the guide."""
+    """Write the page, its record, and the table of the guide."""
     text = tables(record["kernels"], record["about"]["settings"])
     page.write_measured(folder / "kernels", "Kernels", record, text)
     if guide:
@@ -197,7 +198,7 @@ def write(folder: Path, record: dict[str, Any], guide: Path | None) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure and write."""
+    """Run the benchmark and write the results."""
     parser = argparse.ArgumentParser(description="Every kernel on a network, a funnel and a badly scaled Gaussian.")
     parser.add_argument("--quick", action="store_true", help="a smoke run; its figures mean nothing")
     parser.add_argument("--rounds", type=int, help=f"of all kernels, default {FULL['rounds']}")

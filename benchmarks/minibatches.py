@@ -1,6 +1,7 @@
 """Steps of minibatch kernels: `python -m benchmarks.minibatches` writes docs/results/minibatches.md.
 
-What is compared runs turn by turn in one process; only PyTorch's library, where it is asked for, has one of its own.
+Steps of Ergonet and BlackJAX are timed interleaved in one process; `posteriors` (PyTorch), if requested, runs in
+another process.
 """
 
 import argparse
@@ -23,8 +24,9 @@ from benchmarks.targets import Goal
 from benchmarks.timing import Spread, interleaved, ratios
 from ergonet import MLP, SGHMC, SGLD, BayesianNetwork, likelihoods, priors
 from ergonet.baselines import SGD
-from ergonet.inference import epochs
-from ergonet.inference.programs import CPU_OPTIONS
+from ergonet.draws.callback import NoCallback
+from ergonet.inference import epochs, feeds
+from ergonet.inference.devices import CPU_OPTIONS
 
 INPUTS, HIDDEN, CLASSES, BATCH = 784, 100, 10, 500
 FULL = {"rows": 60_000, "turns": 15, "steps": 120}
@@ -32,18 +34,18 @@ SMOKE = {"rows": 1000, "turns": 2, "steps": 4}
 RATE = 1e-6
 POSTERIORS = {"SGLD": "posteriors SGLD", "SGHMC": "posteriors SGHMC"}
 INTRODUCTION = """# Minibatch steps
-Written by `{command}` on {date}. Medians over turns, with the range in brackets; everything that is compared ran turn
-by turn. Absolute figures belong to this machine; ratios travel.{quick}
+Written by `{command}` on {date}. Figures are medians over turns, with the range in parentheses; compared steps ran
+interleaved. Absolute figures hold for this machine only; ratios carry over to others.{quick}
 
 - Machine: {machine}.
 - Versions: {versions}{torch}.
-- Problem: 784-100-10 ReLU with biases, N(0, 1) on all 79510 weights, batches of 500 of {rows} rows, gathered by a
+- Problem: 784-100-10 ReLU with biases, N(0, 1) on all 79510 weights, batches of 500 of {rows} rows, gathered in
   shuffled order inside the compiled loop, which may use every core.
 """
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, write, and say which targets are met."""
+    """Run the benchmark, write the results and print which targets are met."""
     parser = argparse.ArgumentParser(description="Speed of minibatch steps beside other libraries.")
     parser.add_argument("--quick", action="store_true", help="a smoke run; its figures mean nothing")
     parser.add_argument("--torch-python", help="an interpreter that has `posteriors` and PyTorch; else they are absent")
@@ -66,7 +68,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def measure(settings: dict[str, int], torch_python: str | None) -> tuple[dict[str, list[float]], dict[str, str]]:
-    """Microseconds of a step by name, and the versions of what has a process of its own."""
+    """Microseconds per step by name, and the versions of the packages in the other process."""
     x, y = data(settings["rows"])
     programs = ours(x, y, settings["steps"]) | {"BlackJAX SGLD": blackjax_sgld(x, y, settings["steps"])}
     versions: dict[str, str] = {}
@@ -90,14 +92,14 @@ def data(rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ours(x: np.ndarray, y: np.ndarray, steps: int) -> dict[str, Callable[[], object]]:
-    """Runs of our kernels as the driver compiles them for a chain that is alone."""
+    """Ergonet's kernels as blocking calls, compiled as `sample` compiles them for a single chain."""
     model = BayesianNetwork(
         MLP((INPUTS, HIDDEN, CLASSES), activation="relu"), priors.Normal(1.0), likelihoods.Categorical()
     )
     target = model.condition(x, y)
-    rows, watch, rate = target.rows(), epochs.Unwatched(), jnp.asarray(RATE)
+    rows, callback, rate = target.rows(), NoCallback(), jnp.asarray(RATE)
     words = jnp.zeros(3, jnp.uint32)
-    order = epochs.shuffle(jax.random.key(0), jnp.asarray(0), num_rows=len(x), batch_size=BATCH, num_epochs=1)
+    order = feeds.shuffle(jax.random.key(0), jnp.asarray(0), num_rows=len(x), batch_size=BATCH, num_epochs=1)
     batches = jnp.resize(order, (steps, BATCH))
     position = target.initial_position(jax.random.key(1))
     zero, count = jnp.zeros((), jnp.int32), jnp.asarray(steps, jnp.int32)
@@ -109,10 +111,10 @@ def ours(x: np.ndarray, y: np.ndarray, steps: int) -> dict[str, Callable[[], obj
     kernels = {"SGD": SGD, "SGD with momentum": partial(SGD, momentum_decay=0.01), "SGLD": SGLD, "SGHMC": SGHMC}
     for name, kind in kernels.items():
         kernel = kind(learning_rate=RATE, batch_size=BATCH)
-        record = epochs.first_record(kernel, target, watch, words, (position, rate))
+        record = epochs.first_record(kernel, target, callback, words, (position, rate))
 
         def run(kernel: Any = kernel, record: Any = record) -> object:
-            after, _ = program(kernel, target, record, (rows, batches, section), watch, capacity=1)
+            after, _ = program(kernel, target, record, (rows, batches, section), callback, capacity=1)
             return jax.block_until_ready(after.state.position)
 
         found[f"Ergonet {name}"] = run
@@ -120,7 +122,7 @@ def ours(x: np.ndarray, y: np.ndarray, steps: int) -> dict[str, Callable[[], obj
 
 
 def blackjax_sgld(x: np.ndarray, y: np.ndarray, steps: int) -> Callable[[], object]:
-    """BlackJAX's kernel in a compiled loop over the same batches, on the network as its examples write one."""
+    """BlackJAX's SGLD in a compiled loop over the same batches, with a network written as in its examples."""
     import blackjax
 
     def log_prior(weights: Any) -> Any:
@@ -151,7 +153,7 @@ def blackjax_sgld(x: np.ndarray, y: np.ndarray, steps: int) -> Callable[[], obje
 
 
 def posteriors(python: str, settings: dict[str, int]) -> dict[str, Any]:
-    """Microseconds of the steps of `posteriors`, by its own process."""
+    """Microseconds per step of `posteriors`, timed in another process."""
     script = Path(__file__).with_name("posteriors_steps.py")
     answer = subprocess.run(
         [python, str(script), str(settings["rows"]), str(settings["steps"])], capture_output=True, text=True, check=True
@@ -160,7 +162,7 @@ def posteriors(python: str, settings: dict[str, int]) -> dict[str, Any]:
 
 
 def goals(times: dict[str, list[float]]) -> list[Goal]:
-    """What this library asks of its minibatch steps."""
+    """Targets for the time of minibatch steps."""
     sgd = times["Ergonet SGD"]
     found = [
         Goal("SGHMC step / SGD step of the same stack", ratios(times["Ergonet SGHMC"], sgd), 1.25, at_most=True),
@@ -180,7 +182,7 @@ def goals(times: dict[str, list[float]]) -> list[Goal]:
 
 
 def text(times: dict[str, list[float]], about: dict[str, Any], versions: dict[str, str]) -> str:
-    """The page."""
+    """The page, in Markdown."""
     torch = "".join(f", {name} {version}" for name, version in versions.items())
     settings = about["settings"]
     quick = page.QUICK if about["quick"] else ""
@@ -188,18 +190,18 @@ def text(times: dict[str, list[float]], about: dict[str, Any], versions: dict[st
     installed = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     head = INTRODUCTION.format(**shown, versions=installed, torch=torch, quick=quick, rows=settings["rows"])
     sgd = Spread.of(times["Ergonet SGD"]).median
-    lines = ["| step | microseconds | times our SGD step |", "| --- | --- | --- |"]
+    lines = ["| step | microseconds | relative to Ergonet SGD |", "| --- | --- | --- |"]
     for name, values in times.items():
         found = Spread.of(values)
         lines.append(f"| {name} | {found.text('{:.0f}')} | {found.median / sgd:.2f} |")
     absent = (name for name in POSTERIORS.values() if name not in times)
     lines += [f"| {name} | not measured: no interpreter with `posteriors` was given | |" for name in absent]
-    aims = ["", "## Aims", "| aim | measured | bound | met |", "| --- | --- | --- | --- |"]
-    aims += [
+    targets = ["", "## Targets", "| what | measured | target | met |", "| --- | --- | --- | --- |"]
+    targets += [
         f"| {goal.what} | {goal.measured.text()} | {goal.bound_text} | {'yes' if goal.is_met else '**no**'} |"
         for goal in goals(times)
     ]
-    return "\n".join([head, *lines, *aims, ""])
+    return "\n".join([head, *lines, *targets, ""])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The page of results: tables in Markdown."""
+"""Pages of benchmark results, in Markdown."""
 
 import datetime as dt
 import importlib.metadata
@@ -17,9 +17,9 @@ from benchmarks.timing import Spread
 PACKAGES = ("ergonet", "jax", "jaxlib", "numpy", "numpyro", "blackjax", "nutpie", "arviz-stats")
 
 INTRODUCTION = """# Speed
-Written by `{command}` on {date}. Medians over turns or rounds, with the range in brackets; everything that is
-compared was measured turn by turn in the same run, one process at a time. Absolute figures belong to this machine;
-ratios travel.{quick}
+Written by `{command}` on {date}. Figures are medians over turns or rounds, with the range in parentheses. All compared
+figures were measured interleaved in the same run, one process at a time. Absolute figures hold for this machine only;
+ratios carry over to others.{quick}
 
 - Machine: {machine}.
 - Versions: {versions}.
@@ -32,24 +32,24 @@ QUICK = """
 PROBLEMS = """
 ## Problems
 - **P1 digits**: 500 images of 64 pixels, 64-35-10 tanh without biases, N(0, 1) on all 2590 weights, softmax.
-- **P2 regression**: 1000 rows of 5 inputs, 5-20-20-1 tanh with biases, N(0, 1) on all 561 weights, noise 0.5 known.
+- **P2 regression**: 1000 rows of 5 inputs, 5-20-20-1 tanh with biases, N(0, 1) on all 561 weights, known noise 0.5.
 """
 
 STEPS = """
 ## Gradients and steps
-Microseconds of one, in a compiled loop on one thread. *Rows first* is `tanh(X @ W)`, as the peers' density is written;
-*gradient* is the library's own network. *Products* are the matrix products of one gradient and nothing else;
-*matrix-vector product* is M^-1 p with a dense M^-1 of all weights. A *step* is a leapfrog step in a compiled trajectory
-with a diagonal metric unless it says dense: static, with windows of 4 states, or in a tree of 1023 steps that doubles
-until it turns (no-U-turn) or is *exhaustive*.
+Microseconds per call, in a compiled loop on one thread. *Gradient* is the gradient of the library's own network; *rows
+first* is that of `tanh(X @ W)`, the density given to the peers. *Products* are the matrix products of one gradient and
+nothing else; *matrix-vector product* is M^-1 p with a dense M^-1 over all weights. A *step* is a leapfrog step within a
+compiled trajectory, with a diagonal metric unless the row says dense: of static HMC, of HMC with windows of 4 states,
+or in a tree of 1023 steps under the no-U-turn criterion or the *exhaustive* one.
 """
 
 SAMPLERS = """
 ## Samplers on P1
-4 chains x ({num_warmup} + {num_draws}), target acceptance 0.8, diagonal metric, float32, the same starts drawn from the
-prior, {rounds} rounds with seeds 0 to {last}. *Effective draws*: smallest bulk effective sample size of 10 log
-probabilities at 20 test rows. *Run*: warm-up and sampling, without *compile* (what JAX reports for tracing and
-compiling). *Memory*: largest resident set of the process. Peers have the rows-first density.
+4 chains x ({num_warmup} + {num_draws}), target acceptance 0.8, diagonal metric, float32, the same initial values drawn
+from the prior, {rounds} rounds with seeds 0 to {last}. *ESS*: smallest bulk effective sample size of 10 log
+probabilities at 20 test rows. *Run*: time of warm-up and sampling, without *compile*, the time that JAX reports for
+tracing and compiling. *Memory*: peak resident set size of the process. Peers have the rows-first density.
 """
 
 STARTUP = """
@@ -59,7 +59,7 @@ Seconds in a fresh process.
 
 
 def write(path: Path, record: dict[str, Any]) -> list[Goal]:
-    """Write the page; returns what it says about the targets."""
+    """Write the page of `benchmarks.run`, and return its targets."""
     goals = gradient_goals(record["gradients"]) + sampler_goals(record["samplers"], record["imports"])
     about = record["about"]
     parts = [
@@ -82,13 +82,13 @@ def write(path: Path, record: dict[str, Any]) -> list[Goal]:
 
 
 def write_measured(path: Path, title: str, record: dict[str, Any], text: str) -> None:
-    """A page of measurements and its record beside it.
+    """Write a page of measurements, and its record as JSON beside it.
 
     Args:
-        path: of both, without an ending.
-        title: of the page.
-        record: with `about`, as `describe` makes it.
-        text: the measured part.
+        path: path of both files, without the suffix.
+        title: title of the page.
+        record: content of the JSON file, with `about` as made by `describe`.
+        text: tables in Markdown.
     """
     about = record["about"]
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
@@ -103,7 +103,7 @@ def write_measured(path: Path, title: str, record: dict[str, Any], text: str) ->
 
 
 def goal_table(goals: Sequence[Goal]) -> str:
-    """One line per target."""
+    """A table with one row per target."""
     rows = []
     for goal in goals:
         verdict = ("met" if goal.is_met else "**not met**") + ("" if goal.decides else " (for information)")
@@ -112,7 +112,7 @@ def goal_table(goals: Sequence[Goal]) -> str:
 
 
 def step_table(gradients: dict[str, Any]) -> str:
-    """Microseconds by problem."""
+    """A table of microseconds by problem."""
     names = list(next(iter(gradients.values()))["microseconds"])
     rows = [
         (name, *(Spread.of(record["microseconds"][name]).text("{:.1f}") for record in gradients.values()))
@@ -122,14 +122,14 @@ def step_table(gradients: dict[str, Any]) -> str:
 
 
 def sampler_table(records: dict[str, list[dict[str, Any]]]) -> str:
-    """One line per sampler."""
+    """A table with one row per sampler."""
     head = (
         "sampler",
         "compile s",
         "run s",
         "gradients / 1000",
-        "effective draws",
-        "effective draws / s",
+        "ESS",
+        "ESS / s",
         "memory MiB",
         "",
     )
@@ -157,7 +157,7 @@ def sampler_table(records: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def startup_table(imports: dict[str, list[float]]) -> str:
-    """Seconds of imports."""
+    """A table of the seconds of imports."""
     return table(
         ("statement", "s"), [(f"`{STATEMENTS[name]}`", Spread.of(values).text()) for name, values in imports.items()]
     )
@@ -170,7 +170,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def describe(command: str, *, quick: bool, settings: dict[str, Any]) -> dict[str, Any]:
-    """When, where and with what; no names of machines or people."""
+    """The date, machine, versions and settings of a run, without names of machines or people."""
     found = {}
     for name in PACKAGES:
         try:
@@ -188,7 +188,7 @@ def describe(command: str, *, quick: bool, settings: dict[str, Any]) -> dict[str
 
 
 def machine() -> str:
-    """Processor, cores and memory, in words."""
+    """The processor, number of cores and memory, in words."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     words = [_processor(), f"{cores} cores"]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:

@@ -1,12 +1,13 @@
-"""Steps of `posteriors` (PyTorch) on the problem of `minibatches.py`; prints JSON.
+"""Time steps of `posteriors` (PyTorch) on the problem of `minibatches.py`, and print JSON.
 
-Run by an interpreter that has both, with nothing of this project: rows and steps as arguments.
+Run it with an interpreter that has both packages; it needs nothing of this project. Arguments: rows and steps.
 """
 
 import json
 import sys
 import time
 from importlib.metadata import version
+from typing import Any
 
 import posteriors  # pyright: ignore[reportMissingImports]
 import torch  # pyright: ignore[reportMissingImports]
@@ -15,27 +16,27 @@ BATCH, RATE = 500, 1e-6
 
 
 def main(rows: int, steps: int) -> None:
-    """Time one call of each kernel after a first one."""
+    """Time each kernel, after one untimed call."""
     generator = torch.Generator().manual_seed(0)
     x, y = torch.rand(rows, 784, generator=generator), torch.randint(0, 10, (rows,), generator=generator)
     network = torch.nn.Sequential(torch.nn.Linear(784, 100), torch.nn.ReLU(), torch.nn.Linear(100, 10))
     start = {name: one.detach().clone() for name, one in network.named_parameters()}
 
-    def log_posterior(weights: dict, batch: tuple) -> tuple:
+    def log_posterior(weights: dict[str, Any], batch: tuple[Any, Any]) -> tuple[Any, Any]:
         images, labels = batch
         logits = torch.func.functional_call(network, weights, (images,))
         loss = torch.nn.functional.cross_entropy(logits, labels, reduction="sum") * rows / len(images)
         prior = sum(0.5 * (one**2).sum() for one in weights.values())
         return -(loss + prior), torch.zeros(())
 
-    found: dict = {"versions": {"torch": version("torch"), "posteriors": version("posteriors")}}
+    found: dict[str, Any] = {"versions": {"torch": version("torch"), "posteriors": version("posteriors")}}
     kernels = {
         "SGLD": posteriors.sgmcmc.sgld.build(log_posterior, lr=2 * RATE),
         "SGHMC": posteriors.sgmcmc.sghmc.build(log_posterior, lr=RATE**0.5, alpha=0.01 / RATE**0.5),
     }
     order = torch.randperm(rows, generator=generator)
     for name, kernel in kernels.items():
-        state = kernel.init(start)
+        state, seconds = kernel.init(start), 0.0
         for _ in range(2):
             began = time.perf_counter()
             for number in range(steps):

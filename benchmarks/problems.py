@@ -1,7 +1,7 @@
-"""The problems that every sampler is timed on, and their density as users of other libraries write it.
+"""The problems on which all samplers are timed, with their density as users of other libraries write it.
 
-Positions are flat: the weights of each layer `[in, out]`, row by row, then its bias where there is one. Ergonet's own
-networks hold weights as `[out, in]`; `to_ergonet` and `from_ergonet` translate.
+Positions are flat: the weights of each layer `[in, out]`, row by row, followed by its biases, if any. Ergonet's
+networks store weights as `[out, in]`; `to_ergonet` and `from_ergonet` convert.
 """
 
 import itertools
@@ -19,16 +19,16 @@ START_SEED = 20_000
 
 @dataclass(frozen=True)
 class Problem:
-    """Data, the sizes of a tanh network with N(0, 1) on every weight, and starting positions.
+    """Data, a tanh network with the prior N(0, 1) on every weight, and initial positions.
 
     Attributes:
         name: `digits` (P1) or `regression` (P2).
-        sizes: units of each layer, inputs first.
-        has_bias: whether every layer has one.
-        noise: known standard deviation of a regression's targets; None: classes, softmax.
+        sizes: number of units of each layer, inputs first.
+        has_bias: whether the layers have biases.
+        noise: known standard deviation of the targets of a regression; None: classification with softmax.
         x: training inputs `[rows, features]`.
         y: training targets `[rows]`.
-        x_test: inputs `[rows, features]` at which effective sample sizes are judged.
+        x_test: inputs `[rows, features]` of the predictions whose ESS is reported.
         starts: draws from the prior, `[chain, dim]`.
     """
 
@@ -47,25 +47,24 @@ class Problem:
         return sum(int(np.prod(shape)) for shape in layer_shapes(self.sizes, has_bias=self.has_bias))
 
     def save(self, path: Path) -> None:
-        """Write everything to one file, so that timed processes load nothing but arrays."""
+        """Write the problem to one file, so that timed processes load only arrays."""
         noise = np.nan if self.noise is None else self.noise
-        np.savez(path, **{**vars(self), "sizes": np.asarray(self.sizes), "noise": noise})
+        fields: dict[str, Any] = vars(self) | {"sizes": np.asarray(self.sizes), "noise": noise}
+        np.savez(path, **fields)
 
 
 def load(path: Path) -> Problem:
-    """A problem that `Problem.save` has written."""
+    """Load a problem written by `Problem.save`."""
     with np.load(path) as held:
         fields: dict[str, Any] = {name: held[name] for name in held.files}
     noise = float(fields["noise"])
-    return Problem(
-        **fields
-        | {
-            "name": str(fields["name"]),
-            "sizes": tuple(int(size) for size in fields["sizes"]),
-            "has_bias": bool(fields["has_bias"]),
-            "noise": None if np.isnan(noise) else noise,
-        }
-    )
+    fields |= {
+        "name": str(fields["name"]),
+        "sizes": tuple(int(size) for size in fields["sizes"]),
+        "has_bias": bool(fields["has_bias"]),
+        "noise": None if np.isnan(noise) else noise,
+    }
+    return Problem(**fields)
 
 
 def digits() -> Problem:
@@ -88,7 +87,7 @@ def digits() -> Problem:
 
 
 def regression() -> Problem:
-    """P2: 1000 rows of a smooth function of 5 inputs, noise 0.5 known, 5-20-20-1 tanh with biases: 561 weights."""
+    """P2: 1000 rows of a smooth function of 5 inputs, known noise 0.5, 5-20-20-1 tanh with biases: 561 weights."""
     source = np.random.default_rng(START_SEED + 2)
     x = source.standard_normal((1000 + NUM_TEST_ROWS, 5))
     mean = np.sin(1.5 * x[:, 0]) + 0.5 * x[:, 1] * x[:, 2] - 0.3 * x[:, 3] ** 2 + 0.2 * x[:, 4]
@@ -115,7 +114,7 @@ def _starts(sizes: tuple[int, ...], *, has_bias: bool) -> np.ndarray:
 
 
 def layer_shapes(sizes: tuple[int, ...], *, has_bias: bool) -> list[tuple[int, ...]]:
-    """Shapes of the arrays of a position, in order."""
+    """Shapes of the arrays in a position, in order."""
     shapes: list[tuple[int, ...]] = []
     for fan_in, out in itertools.pairwise(sizes):
         shapes.append((fan_in, out))
@@ -125,7 +124,7 @@ def layer_shapes(sizes: tuple[int, ...], *, has_bias: bool) -> list[tuple[int, .
 
 
 def unravel(problem: Problem, position: Any) -> list[Any]:
-    """The arrays of a flat position, JAX or NumPy; leading axes stay."""
+    """Split flat JAX or NumPy positions `[..., dim]` into their arrays, which keep the leading axes."""
     parts, start = [], 0
     for shape in layer_shapes(problem.sizes, has_bias=problem.has_bias):
         size = int(np.prod(shape))
@@ -135,7 +134,7 @@ def unravel(problem: Problem, position: Any) -> list[Any]:
 
 
 def log_density(problem: Problem) -> Callable[[Any], Any]:
-    """The log posterior density of a flat position, rows first, as one writes it in JAX."""
+    """The log posterior density of a flat position in plain JAX, rows first."""
     import jax
     import jax.numpy as jnp
 
@@ -165,7 +164,7 @@ def _forward(problem: Problem, parts: list[Any], x: Any, tanh: Callable[[Any], A
 
 
 def predictions(problem: Problem, positions: np.ndarray) -> np.ndarray:
-    """Log probabilities (or means) at the test rows, `[chain, draw, quantity]`, in float64."""
+    """Log probabilities (means for a regression) at the test rows, `[chain, draw, quantity]`, in float64."""
     found = []
     for chain in positions:
         parts = [part if part.ndim > 2 else part[:, None, :] for part in unravel(problem, chain.astype(np.float64))]
@@ -178,14 +177,14 @@ def predictions(problem: Problem, positions: np.ndarray) -> np.ndarray:
 
 
 def to_ergonet(problem: Problem, positions: np.ndarray) -> np.ndarray:
-    """The same weights in the order of `ergonet.MLP`."""
+    """Reorder positions `[..., dim]` for `ergonet.MLP`."""
     parts = unravel(problem, positions)
     flat = [_transposed(part, positions.ndim).reshape(*positions.shape[:-1], -1) for part in parts]
     return np.concatenate(flat, axis=-1)
 
 
 def from_ergonet(problem: Problem, positions: np.ndarray) -> np.ndarray:
-    """The inverse of `to_ergonet`."""
+    """Reorder positions `[..., dim]` of `ergonet.MLP`; the inverse of `to_ergonet`."""
     parts, start = [], 0
     for shape in layer_shapes(problem.sizes, has_bias=problem.has_bias):
         size = int(np.prod(shape))
@@ -201,7 +200,7 @@ def _transposed(part: np.ndarray, position_ndim: int) -> np.ndarray:
 
 
 def ergonet_target(problem: Problem, prior: Any = None) -> Any:
-    """The posterior from the library's own parts; with another prior than N(0, 1) where one is given."""
+    """The posterior as an Ergonet target, with a prior other than N(0, 1) if one is given."""
     import ergonet
 
     likelihoods: Any = ergonet.likelihoods

@@ -1,4 +1,4 @@
-"""Rounds of all samplers, A B C A B C, each run in a process of its own, never two at once."""
+"""Rounds of all samplers in the order A B C A B C; each run has its own process, and no two run at once."""
 
 import importlib
 import importlib.util
@@ -20,13 +20,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Contestant:
-    """A sampler that takes part.
+    """A sampler in the comparison.
 
     Attributes:
-        module: its adapter in `benchmarks/samplers`.
-        title: in the tables.
-        requires: the package that must be installed.
-        is_peer: another library's.
+        module: name of its adapter in `benchmarks/samplers`.
+        title: title in the tables.
+        requires: package that must be installed.
+        is_peer: whether it belongs to another library.
     """
 
     module: str
@@ -36,14 +36,14 @@ class Contestant:
 
     @property
     def is_present(self) -> bool:
-        """Whether its package is installed."""
+        """Whether the package is installed."""
         return importlib.util.find_spec(self.requires) is not None
 
 
 CONTESTANTS = (
     Contestant("ergonet_nuts", "Ergonet NUTS", "ergonet", is_peer=False),
     Contestant("numpyro_peer", "NumPyro NUTS, parallel", "numpyro", is_peer=True),
-    Contestant("ergonet_hmc", "Ergonet HMC, own length", "ergonet", is_peer=False),
+    Contestant("ergonet_hmc", "Ergonet HMC, learned length", "ergonet", is_peer=False),
     Contestant("blackjax_peer", "BlackJAX NUTS, vmap", "blackjax", is_peer=True),
     Contestant("ergonet_nuts_rows_first", "Ergonet NUTS, the peers' density", "ergonet", is_peer=False),
     Contestant("nutpie_peer", "nutpie NUTS", "nutpie", is_peer=True),
@@ -51,10 +51,10 @@ CONTESTANTS = (
 
 
 def start_process(module: str, *arguments: str, environment: dict[str, str] | None = None) -> None:
-    """Run `python -m module` to its end.
+    """Run `python -m module` and wait for it.
 
     Raises:
-        RuntimeError: it failed; the message has the end of what it said.
+        RuntimeError: the process failed; the message ends with the last lines of its stderr.
     """
     answer = subprocess.run(
         [sys.executable, "-m", module, *arguments],
@@ -71,7 +71,7 @@ def start_process(module: str, *arguments: str, environment: dict[str, str] | No
 def run_contestant(
     contestant: Contestant, problem: Problem, folder: Path, *, num_warmup: int, num_draws: int, seed: int
 ) -> dict[str, Any]:
-    """One run; the record of its process, with the effective draws of its predictions."""
+    """Run a sampler once; returns the record of its process, with the ESS of its predictions."""
     out = folder / f"{contestant.module}.json"
     start_process(
         f"benchmarks.samplers.{contestant.module}",
@@ -94,12 +94,12 @@ def effective_draws(values: np.ndarray) -> tuple[float, float]:
 
 
 def spread(records: list[dict[str, Any]], name: str) -> Spread:
-    """Median and range of one number of a contestant's records."""
+    """Median and range of a figure over the records of a sampler."""
     return Spread.of([float(record[name]) for record in records])
 
 
 def best_peer(records: dict[str, list[dict[str, Any]]], name: str, *, largest: bool) -> tuple[Contestant, float] | None:
-    """The peer with the best median of a number; None where no peer is present."""
+    """The peer with the best median of a figure, and that median; None if no peer is installed."""
     found = [(one, spread(records[one.module], name).median) for one in CONTESTANTS if one.is_peer and one.is_present]
     if not found:
         return None

@@ -19,7 +19,7 @@ SMOKE = {"rounds": 1, "num_warmup": 10, "num_draws": 10, "turns": 1, "steps": 20
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, write, and say which targets are met."""
+    """Run the benchmarks, write the results and print which targets are met."""
     parser = argparse.ArgumentParser(description="Speed and size of Ergonet beside other samplers.")
     parser.add_argument("--quick", action="store_true", help="a smoke run of a minute; its figures mean nothing")
     parser.add_argument("--rounds", type=int, help=f"of all samplers, default {FULL['rounds']}")
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def measure(settings: dict[str, int]) -> dict[str, Any]:
-    """Imports, gradients and rounds of samplers, one process after another."""
+    """Time imports, gradients and samplers, one process after another."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         problems = {key: make() for key, make in PROBLEMS.items()}
@@ -73,7 +73,7 @@ def measure(settings: dict[str, int]) -> dict[str, Any]:
                     seed=turn,
                 )
                 samplers[one.module].append(found)
-                say(f"    {found['run_seconds']:.1f} s, {found['effective_draws_per_second']:.1f} effective draws / s")
+                say(f"    {found['run_seconds']:.1f} s, {found['effective_draws_per_second']:.1f} ESS / s")
     return {"imports": imports, "gradients": gradients, "samplers": samplers}
 
 
@@ -83,13 +83,13 @@ def _gradients(name: str, folder: Path, settings: dict[str, int]) -> dict[str, A
         "benchmarks.gradients",
         *("--problem", str(folder / f"{name}.npz"), "--out", str(out)),
         *("--turns", str(settings["turns"]), "--steps", str(settings["steps"])),
-        environment={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},  # read when NumPy starts
+        environment={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},  # read when NumPy is imported
     )
     return json.loads(out.read_text(encoding="utf-8"))
 
 
 def say(message: str) -> None:
-    """Progress, apart from the result."""
+    """Print a line of progress to stderr."""
     print(message, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""How long `import ergonet` takes, its everyday names included, beside `import jax`; each in a fresh process."""
+"""Time of `import ergonet`, with the names in everyday use, and of `import jax`, each in a fresh process."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ STATEMENTS = {
 
 
 def measure(turns: int) -> dict[str, list[float]]:
-    """Seconds of each statement, turn by turn; one unmeasured turn warms the file cache."""
+    """Seconds of each statement, interleaved; one unmeasured turn warms the file cache."""
     seconds: dict[str, list[float]] = {name: [] for name in STATEMENTS}
     for turn in range(turns + 1):
         for name, statement in STATEMENTS.items():
@@ -26,5 +26,5 @@ def measure(turns: int) -> dict[str, list[float]]:
 
 
 def ratio(seconds: dict[str, list[float]]) -> Spread:
-    """`import ergonet` over `import jax`."""
+    """Ratio of `import ergonet` to `import jax`."""
     return ratios(seconds["ergonet"], seconds["jax"])

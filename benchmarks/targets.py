@@ -1,4 +1,4 @@
-"""What this library asks of itself, and whether the measurements meet it."""
+"""Performance targets, and whether the measurements meet them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ PROBLEM_TITLES = {"digits": "P1", "regression": "P2"}
 
 @dataclass(frozen=True)
 class Goal:
-    """A measured number and its bound.
+    """A measured figure and its bound.
 
     Attributes:
-        what: in words.
-        measured: the number, with its range where it has one.
-        bound: what it must not exceed, or must reach.
-        at_most: which of the two.
-        decides: False: for information only.
-        allowance: by how much noise may take the measured number beyond the bound.
+        what: description of the figure.
+        measured: its median and range.
+        bound: the bound of the median.
+        at_most: whether the bound is an upper one.
+        decides: whether the target is binding; False: for information only.
+        allowance: amount by which the median may miss the bound because of noise.
     """
 
     what: str
@@ -33,7 +33,7 @@ class Goal:
 
     @property
     def is_met(self) -> bool:
-        """Whether the median keeps the bound."""
+        """Whether the median is within the bound."""
         if self.at_most:
             return self.measured.median <= self.bound + self.allowance
         return self.measured.median >= self.bound - self.allowance
@@ -46,7 +46,7 @@ class Goal:
 
 
 def gradient_goals(gradients: Mapping[str, Any]) -> list[Goal]:
-    """Steps over gradients, over steps of no-U-turn trees and over matrix-vector products; gradients over products."""
+    """Targets for ratios of steps to gradients, to no-U-turn steps and to products, and of gradients to products."""
     goals = []
     for name, record in gradients.items():
         title, times = PROBLEM_TITLES[name], record["microseconds"]
@@ -86,14 +86,14 @@ def gradient_goals(gradients: Mapping[str, Any]) -> list[Goal]:
 
 
 def _dense_goal(times: Mapping[str, list[float]]) -> Goal:
-    """What the metric adds to a step, in matrix-vector products."""
+    """Target for the cost that a dense metric adds to a step, in matrix-vector products."""
     added = [step - own for step, own in zip(times["static step, dense metric"], times["gradient"], strict=True)]
     what = "P1: (static step with a dense metric - gradient) / matrix-vector product"
     return Goal(what, ratios(added, times["matrix-vector product"]), 2.0, at_most=True)
 
 
 def sampler_goals(records: dict[str, list[dict[str, Any]]], imports: dict[str, list[float]]) -> list[Goal]:
-    """Effective draws, memory, compilation and imports against the best peer."""
+    """Targets for ESS per second, memory, compilation and imports against the best peer."""
     goals = []
     name = "effective_draws_per_second"
     best = best_peer(records, name, largest=True)
@@ -101,7 +101,7 @@ def sampler_goals(records: dict[str, list[dict[str, Any]]], imports: dict[str, l
         peer = [record[name] for record in records[best[0].module]]
         for module, bound, title in (("ergonet_nuts", 1.8, "NUTS"), ("ergonet_hmc", 3.0, "static HMC")):
             own = [record[name] for record in records[module]]
-            what = f"{title}: effective draws per second / {best[0].title}"
+            what = f"{title}: ESS per second / {best[0].title}"
             goals.append(Goal(what, ratios(own, peer), bound, at_most=False))
     smallest = best_peer(records, "peak_memory_mib", largest=False)
     if smallest is not None:

@@ -1,4 +1,4 @@
-"""Interleaved timing of functions: what is compared runs turn by turn, so a slow moment of the machine hits all."""
+"""Interleaved timing: compared functions run in turn, so that a slow moment of the machine affects all of them."""
 
 import statistics
 import time
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Spread:
-    """A median with its range."""
+    """A median and a range."""
 
     median: float
     low: float
@@ -20,17 +20,17 @@ class Spread:
         return Spread(statistics.median(values), min(values), max(values))
 
     def text(self, pattern: str = "{:.2f}") -> str:
-        """`median (low to high)`."""
+        """The text `median (low to high)`."""
         return f"{pattern.format(self.median)} ({pattern.format(self.low)} to {pattern.format(self.high)})"
 
 
 def interleaved(functions: Mapping[str, Callable[[], object]], *, turns: int, per_call: int) -> dict[str, list[float]]:
-    """Microseconds per unit of work of each function, turn by turn.
+    """Microseconds per unit of work of each function, one value per turn.
 
     Args:
-        functions: each runs `per_call` units of work to their end; called once before, unmeasured.
-        turns: how often each is measured.
-        per_call: units of work in a call.
+        functions: blocking functions, each of which does `per_call` units of work; called once before the timing.
+        turns: number of timed calls of each function.
+        per_call: units of work per call.
     """
     for function in functions.values():
         function()
@@ -44,5 +44,5 @@ def interleaved(functions: Mapping[str, Callable[[], object]], *, turns: int, pe
 
 
 def ratios(numerator: list[float], denominator: list[float]) -> Spread:
-    """Ratio of two interleaved series, turn by turn."""
+    """The ratios of two interleaved series, turn by turn, as a median and a range."""
     return Spread.of([one / other for one, other in zip(numerator, denominator, strict=True)])

@@ -1,8 +1,9 @@
-"""What warm-ups buy on networks: `python -m benchmarks.warmups` writes docs/results/warmups.md and .json.
+"""Warm-ups compared on networks: `python -m benchmarks.warmups` writes docs/results/warmups.md and .json.
 
-Stan's windows of two lengths, a step size alone, and two metrics that no warm-up can know: from the draws of four
-long chains of another seed, pooled, which bound what pooling a metric over chains, or giving it a low rank, could gain.
-Costs are counted in gradients. P2 takes several times as long as P1; `--quick` only shows that it works.
+The rows are Stan's windows of two lengths, a step size alone, and two metrics that no warm-up can know: they are
+computed from the pooled draws of four long chains of another seed, and bound the gain of a metric that is pooled over
+chains or has low rank. Costs are counted in gradients. P2 takes several times as long as P1; `--quick` only shows that
+everything works.
 """
 
 import argparse
@@ -20,34 +21,35 @@ from benchmarks import page
 from benchmarks.problems import PROBLEMS, ergonet_target, to_ergonet
 from benchmarks.rounds import ROOT, effective_draws
 from benchmarks.timing import Spread
-from ergonet import NUTS, Target, recipes
+from ergonet import NUTS, AbstractTarget, Target, capabilities, recipes
 
 FULL = {"rounds": 2, "num_draws": 500, "pooled_draws": 1000, "warmups": [500, 150]}
 SMOKE = {"rounds": 1, "num_draws": 5, "pooled_draws": 5, "warmups": [12, 10]}
 POOLED_SEED = 99
-MOST_DIRECTIONS, LEAST_EIGENVALUE = 100, 1e-6  # below it, a direction in which there are no draws
+MOST_DIRECTIONS, LEAST_EIGENVALUE = 100, 1e-6  # smaller eigenvalues belong to directions without draws
 TITLES = {"digits": "P1: a network on the digits", "regression": "P2: a regression"}
-PREFACE = """NUTS, target acceptance 0.8, 4 chains x (warm-up + {num_draws}) from draws of the prior, other seeds in
-every round ({rounds} here): medians, and the range of effective draws. *Effective draws*: the least of the
-predictions at 20 rows. *In all*: per gradient of warm-up and sampling together; *per sampling gradient* is what a
-longer run tends to. Other programs may run beside: nothing here is a time.
+PREFACE = """NUTS, target acceptance 0.8, 4 chains x (warm-up + {num_draws}), started from draws of the prior. Figures
+are medians over {rounds} seeds, with the range in parentheses. *ESS*: smallest bulk effective sample size of the
+predictions at 20 rows. *Per 1000 gradients* counts those of warm-up and sampling; *per 1000 sampling gradients* is the
+limit for a long run. Other programs may have run at the same time, so no times are reported.
 
-*Pooled variances* and *pooled directions* are diagonal and low-rank metrics from {pooled_draws} draws of each of four
-other chains, which no warm-up has; the directions are the eigenvectors of the correlations whose eigenvalues lie
-outside of what as many independent draws of uncorrelated coordinates give (Marchenko and Pastur 1967), at most {most}.
+*Pooled variances* and *pooled directions* are diagonal and low-rank metrics computed from {pooled_draws} draws of each
+of four other chains, which no warm-up has. The directions are the eigenvectors of the correlation matrix whose
+eigenvalues lie outside the range of those of as many independent draws of uncorrelated coordinates
+(MarchenkoPastur1967), at most {most}.
 """
 
 
 class Preconditioned(eqx.Module):
-    """The log density of z, where the position is scale * (z + V (factor - 1) V'z): a metric of low rank, exactly."""
+    """The log density of z for the position scale * (z + V (factor - 1) V'z), which acts as a low-rank metric."""
 
-    posterior: Target
+    posterior: AbstractTarget
     scale: Any
     directions: Any
     factor: Any
 
     def position(self, z: Any) -> Any:
-        """Of the posterior."""
+        """The position of a z."""
         return self.scale * (z + self.directions @ ((self.factor - 1) * (self.directions.T @ z)))
 
     def inverse(self, position: Any) -> Any:
@@ -59,14 +61,14 @@ class Preconditioned(eqx.Module):
         return -self.posterior.potential(self.position(z))
 
 
-def unchanged(posterior: Target) -> Preconditioned:
-    """Where z is the position."""
+def unchanged(posterior: AbstractTarget) -> Preconditioned:
+    """The log density in the original coordinates: z is the position."""
     dim = posterior.dim
     return Preconditioned(posterior, jnp.ones(dim), jnp.zeros((dim, 0)), jnp.zeros(0))
 
 
-def preconditioned(posterior: Target, draws: np.ndarray, *, most: int) -> Preconditioned:
-    """From draws `[draw, dim]`: their variances, and at most `most` directions beyond chance."""
+def preconditioned(posterior: AbstractTarget, draws: np.ndarray, *, most: int) -> Preconditioned:
+    """Precondition with the variances of draws `[draw, dim]` and with at most `most` directions beyond chance."""
     scale = draws.std(axis=0)
     values, vectors = np.linalg.eigh(np.cov(draws / scale, rowvar=False))
     values = np.maximum(values, LEAST_EIGENVALUE)
@@ -77,8 +79,10 @@ def preconditioned(posterior: Target, draws: np.ndarray, *, most: int) -> Precon
     return Preconditioned(posterior, *(jnp.asarray(one, jnp.float32) for one in arrays))
 
 
-def run_once(density: Preconditioned, warmup: recipes.Warmup, starts: Any, *, seed: int, num_draws: int) -> dict:
-    """One run from positions `[chain, dim]`, and its figures."""
+def run_once(
+    density: Preconditioned, warmup: recipes.Warmup, starts: Any, *, seed: int, num_draws: int
+) -> dict[str, Any]:
+    """Run once from positions `[chain, dim]` and return the figures of the run."""
     samples = ergonet.sample(
         Target.from_logdensity(density, starts[0]),
         NUTS(),
@@ -88,7 +92,8 @@ def run_once(density: Preconditioned, warmup: recipes.Warmup, starts: Any, *, se
         seed=seed,
         progress=False,
     )
-    predict = jax.jit(jax.vmap(lambda z: density.posterior.monitor(density.position(z))))
+    monitor = capabilities.require(density.posterior, capabilities.Monitor, "warmups").monitor
+    predict = jax.jit(jax.vmap(lambda z: monitor(density.position(z))))
     least, _ = effective_draws(np.stack([np.asarray(predict(jnp.asarray(chain))) for chain in samples.positions]))
     warm, sampling = samples.gradients["warmup"], samples.gradients["sampling"]
     return {
@@ -103,7 +108,7 @@ def run_once(density: Preconditioned, warmup: recipes.Warmup, starts: Any, *, se
 
 
 def measure_problem(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The `runs` of every recipe on a problem, turn by turn, and how many `directions` were beyond chance."""
+    """The interleaved `runs` of every recipe on a problem, and the number of `directions` beyond chance."""
     problem = PROBLEMS[name]()
     posterior, starts = ergonet_target(problem), to_ergonet(problem, problem.starts)
     longest, shortest = settings["warmups"][0], settings["warmups"][-1]
@@ -122,7 +127,7 @@ def measure_problem(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         f"pooled variances, step size only, {shortest}": (of_variances, recipes.step_size_only(alone, shortest)),
         f"pooled directions, step size only, {shortest}": (of_directions, recipes.step_size_only(alone, shortest)),
     }
-    found: dict[str, list[dict]] = {title: [] for title in rows}
+    found: dict[str, list[dict[str, Any]]] = {title: [] for title in rows}
     for seed in range(settings["rounds"]):
         for title, (density, recipe) in rows.items():
             found[title].append(run_once(density, recipe, starts, seed=seed, num_draws=settings["num_draws"]))
@@ -131,10 +136,10 @@ def measure_problem(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tables(record: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """The measured part of the page."""
+    """The tables of the page, in Markdown."""
     parts = [PREFACE.format(**settings, most=MOST_DIRECTIONS)]
-    head = ["warm-up", "its gradients a chain", "effective draws", "gradients a draw"]
-    head += ["per 1000 sampling gradients", "per 1000 in all", "acceptance", "diverged"]
+    head = ["warm-up", "warm-up gradients per chain", "ESS", "gradients per draw"]
+    head += ["ESS per 1000 sampling gradients", "ESS per 1000 gradients", "acceptance", "divergences"]
     for name, held in record.items():
         rows = []
         for title, runs in held["runs"].items():
@@ -149,7 +154,7 @@ def tables(record: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure and write."""
+    """Run the benchmark and write the results."""
     parser = argparse.ArgumentParser(description="Recipes of warm-ups on two networks.")
     parser.add_argument("--quick", action="store_true", help="a smoke run; its figures mean nothing")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results", help="folder of warmups.md and .json")

@@ -1,4 +1,4 @@
-"""Reproductions of what the source documents measured; `ergonet reproduce NAME` runs them.
+"""Reproductions of the measurements in the source documents; `ergonet reproduce NAME` runs them.
 
-One folder for each document, with settings and code of its tables. Only public names of the library are used.
+There is one folder per document, with the settings and code of its tables. Only public names of the library are used.
 """

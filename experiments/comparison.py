@@ -1,8 +1,8 @@
-"""Comparisons over seeds that the verdicts are made of; one rule for every table.
+"""Comparisons over seeds on which the verdicts are based; one rule for every table.
 
-Two rows differ where a t-test over seeds says so at the 5 % level divided by the number of comparisons of the claim
-(Bonferroni); the variance between seeds is pooled over the rows that are compared. Effective sample sizes and costs
-are compared by factors: "about the same" is a factor of at most 1.25 either way.
+Two rows differ if a t-test over seeds is significant at the 5 % level divided by the number of comparisons of the claim
+(Bonferroni); the variance between seeds is pooled over the compared rows. Effective sample sizes and costs are compared
+by factors: "about the same" means a factor of at most 1.25 in either direction.
 """
 
 import math
@@ -18,14 +18,14 @@ FACTOR = 1.25
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean of one row minus that of another.
+    """The mean of one row minus the mean of another.
 
     Attributes:
-        first: label.
-        second: label.
+        first: label of the first row.
+        second: label of the second row.
         value: difference of means over seeds.
-        error: its standard error, with the pooled variance; NaN where no row has two seeds.
-        probability: two-sided p-value; NaN likewise.
+        error: standard error with the pooled variance; NaN if no row has two seeds.
+        probability: two-sided p-value; NaN if no row has two seeds.
     """
 
     first: str
@@ -35,7 +35,7 @@ class Difference:
     probability: float
 
     def show(self, quantity: Quantity) -> str:
-        """Such as `A minus B: 0.10 +- 0.04`."""
+        """The difference as text, such as `A minus B: 0.10 +- 0.04`."""
         error = "" if math.isnan(self.error) else f" \N{PLUS-MINUS SIGN} {quantity.show(self.error)}"
         return f"{self.first} minus {self.second}: {quantity.show(self.value)}{error}"
 
@@ -74,25 +74,25 @@ def _probability(value: float, error: float, freedom: int) -> float:
 
 
 def all_pairs(table: Table, labels: Iterable[str], quantity: Quantity) -> list[Difference]:
-    """Every two of the rows, the larger mean first."""
+    """The differences of all pairs of rows, the larger mean first."""
     ordered = sorted(labels, key=lambda label: -table.mean(label, quantity.name))
     return differences(table, list(combinations(ordered, 2)), quantity)
 
 
 def against(table: Table, labels: Iterable[str], reference: str, quantity: Quantity) -> list[Difference]:
-    """Each row minus the reference."""
+    """The difference of each row from the reference."""
     return differences(table, [(label, reference) for label in labels], quantity)
 
 
 def significant(found: Sequence[Difference]) -> list[Difference] | None:
-    """Those that are real at the common level; None where nothing can be told."""
+    """The significant differences at the common level; None if the seeds are too few to tell."""
     if not found or any(math.isnan(one.probability) for one in found):
         return None
     return [one for one in found if one.probability < LEVEL / len(found)]
 
 
 def none_differs(found: Sequence[Difference]) -> bool | None:
-    """Whether no difference is real; None where it cannot be told."""
+    """Whether no difference is significant; None if the seeds are too few to tell."""
     real = significant(found)
     return None if real is None else not real
 
@@ -103,7 +103,7 @@ def largest(found: Sequence[Difference]) -> Difference | None:
 
 
 def spread(table: Table, labels: Sequence[str], quantity: str) -> float:
-    """Largest mean over smallest; NaN where they are not all above 0."""
+    """Ratio of the largest to the smallest mean; NaN unless all are above 0."""
     means = [table.mean(label, quantity) for label in labels]
     return max(means) / min(means) if min(means) > 0 else math.nan
 
@@ -114,7 +114,7 @@ def is_about_the_same(factor: float) -> bool | None:
 
 
 def every(answers: Iterable[bool | None]) -> bool | None:
-    """Whether all are true; None where some cannot be told and none is false."""
+    """Whether all are true; None if some are undecided and none is false."""
     found = list(answers)
     if any(one is False for one in found):
         return False

@@ -12,20 +12,20 @@ from experiments.record import Experiment, Quantity, Table, ratio_name
 REMARKS_OF = re.compile(r"\ARun of (?P<started>[^\n]+)\n+")
 """First line of a file of remarks: the run that they are about, as the page and the JSON file name it."""
 
-SMOKE = "A smoke run: it shows that everything works, and its figures mean nothing. "
+SMOKE = "A smoke run: it shows that everything works; its figures are meaningless. "
 
 
 def render(
     experiment: Experiment, table: Table, about: Mapping[str, Any], pictures: Mapping[str, str], remarks: Path
 ) -> str:
-    """The page.
+    """Render the page.
 
     Args:
-        experiment: what was run.
-        table: what it found.
-        about: the content of the JSON file besides the rows, and `claims`, the sentences of the verdict, and `size`.
-        pictures: file names, with what is seen on them.
-        remarks: file of remarks written by hand; left out, with a note, where it is about another run.
+        experiment: the experiment.
+        table: its results.
+        about: the content of the JSON file without the rows, with `claims`, the sentences of the verdict, and `size`.
+        pictures: file names and captions.
+        remarks: file of remarks written by hand; omitted, with a note, if it is about another run.
     """
     parts = [f"# {experiment.title}", _origin(experiment, about)]
     if about["mode"] == "smoke":
@@ -100,7 +100,7 @@ def _line(*cells: str) -> str:
 
 
 def _ours(table: Table, label: str, quantity: Quantity) -> str:
-    """Empty where it was not measured; NA where no seed gave a number."""
+    """A cell of the table: empty if it was not measured, NA if no seed gave a number."""
     measured, known = table.values[label].get(quantity.name, ()), table.of(label, quantity.name)
     if not known:
         return "NA" if measured else ""
@@ -132,10 +132,10 @@ def _ratios(table: Table, name: str) -> list[tuple[str, dict[str, str]]]:
 
 def _how_to_read(experiment: Experiment, about: Mapping[str, Any]) -> str:
     text = (
-        f"Figures are means over {about['num_seeds']} seeds \N{PLUS-MINUS SIGN} their standard error. *Document*: the "
-        f"figure that the document prints, from one run. Every sentence of the verdict is made by rule "
-        f"(`experiments/comparison.py`): rows differ where a t-test over seeds says so at the 5 % level divided by the "
-        f"number of comparisons; *about the same* is a factor of at most 1.25 either way. Other programs ran beside, "
-        f"so seconds are rough."
+        f"Figures are means over {about['num_seeds']} seeds \N{PLUS-MINUS SIGN} one standard error. The columns "
+        f"*document* have the figures that the document prints, from one run. The verdict follows fixed rules "
+        f"(`experiments/comparison.py`): rows differ if a t-test over seeds is significant at the 5 % level divided by "
+        f"the number of comparisons; *about the same* means a factor of at most 1.25 in either direction. Other "
+        f"programs ran at the same time, so seconds are approximate."
     )
     return _wrapped(f"{text} {experiment.notes}")

@@ -34,13 +34,13 @@ def errors_by_row(table: Table, path: Path, quantities: Sequence[Quantity], *, s
     """Mean and standard error of the quantities by row, the sd between draws of the first, the document's figures."""
     figure, (axes,) = new_figure(7.2, 1.1 + 0.42 * len(table.labels))
     places = np.arange(len(table.labels))[::-1]
-    for quantity, colour, shift in zip(quantities, (OURS, OTHER), (0.12, -0.12), strict=False):
+    for quantity, color, shift in zip(quantities, (OURS, OTHER), (0.12, -0.12), strict=False):
         means = np.array([table.mean(label, quantity.name) for label in table.labels])
         errors = np.nan_to_num([table.error(label, quantity.name) for label in table.labels])
         if quantity is quantities[0]:
             sds = [table.mean(label, spread.name) for label in table.labels]
-            axes.errorbar(means, places + shift, xerr=sds, fmt="none", ecolor=colour, alpha=0.3, elinewidth=5)
-        axes.errorbar(means, places + shift, xerr=errors, fmt="o", color=colour, ms=5, capsize=3, label=quantity.name)
+            axes.errorbar(means, places + shift, xerr=sds, fmt="none", ecolor=color, alpha=0.3, elinewidth=5)
+        axes.errorbar(means, places + shift, xerr=errors, fmt="o", color=color, ms=5, capsize=3, label=quantity.name)
     theirs = [
         (table.source(label, quantities[0].name), place) for label, place in zip(table.labels, places, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""What a reproduction is, and what it found: cases measured at several seeds, beside the document's figures."""
+"""Reproductions and their results: cases measured with several seeds, next to the document's figures."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ class Quantity:
     """Something that is measured of every case.
 
     Attributes:
-        name: in full, with its unit.
+        name: full name, with the unit.
         digits: decimals that are shown; negative: significant digits in scientific notation.
     """
 
@@ -33,7 +33,7 @@ class Case:
     """A row of the document's table.
 
     Attributes:
-        label: of the row; names must differ within a table.
+        label: label of the row; labels must differ within a table.
         measure: values by quantity name, from a size and a seed.
         source: the document's figures by quantity name.
     """
@@ -45,12 +45,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Claim:
-    """A conclusion of the document, judged by rule from the figures.
+    """A conclusion of the document, judged by a rule from the figures.
 
     Attributes:
-        text: what it says, as a sentence without a full stop.
-        survives: None where the figures cannot tell.
-        because: the figures, as a sentence without a full stop.
+        text: the conclusion, as a sentence without a period.
+        survives: whether the figures confirm it; None if they cannot tell.
+        because: the figures, as a sentence without a period.
     """
 
     text: str
@@ -58,7 +58,7 @@ class Claim:
     because: str
 
     def __str__(self) -> str:
-        judged = {True: "Survives", False: "Does not survive", None: "Cannot be told"}[self.survives]
+        judged = {True: "Survives", False: "Does not survive", None: "Undecided"}[self.survives]
         return f"{judged}: {self.text} ({self.because})."
 
 
@@ -91,7 +91,7 @@ class Table:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of the rows, in order."""
+        """The labels of the rows, in order."""
         return tuple(self.values)
 
     def of(self, label: str, quantity: str) -> list[float]:
@@ -152,8 +152,8 @@ class Experiment:
     """A table of a document, as data.
 
     Attributes:
-        name: as `ergonet reproduce` takes it.
-        title: of the page.
+        name: name for `ergonet reproduce`.
+        title: title of the page.
         setting: what is run and how it is scored, in Markdown.
         cases: rows of the table, at a size.
         groups: quantities of each table on the page, with its heading.

@@ -14,25 +14,26 @@ from pathlib import Path
 from typing import Any
 
 from ergonet.inference.devices import num_cores
-from experiments import page, registry
+from experiments import page
 from experiments.record import Experiment, ratio_name
+from experiments.registry import REPRODUCTIONS
 from experiments.sizes import SIZES, Size
 
 Values = dict[str, dict[str, list[float]]]
 
 
 class ResultError(ValueError):
-    """A result that is not there, or that must not be replaced."""
+    """A result is missing, or must not be replaced."""
 
 
 def reproduce(name: str, size: Size, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """Measure, and write after every round of seeds, so that an interrupted run leaves what it has.
 
     Args:
-        name: of the reproduction.
+        name: name of the reproduction.
         size: how much is run.
-        folder: for the result; made where it is not there.
-        say: takes a line of progress.
+        folder: folder of the result; created if it does not exist.
+        say: called with each line of progress.
 
     Returns:
         The content of `NAME.json`.
@@ -40,7 +41,7 @@ def reproduce(name: str, size: Size, folder: Path, say: Callable[[str], None]) -
     Raises:
         ResultError: a smaller run would replace a full result.
     """
-    experiment = registry.load(name)
+    experiment = REPRODUCTIONS.load(name)
     _check_replaced(folder / f"{name}.json", size)
     folder.mkdir(parents=True, exist_ok=True)
     cases = experiment.cases(size)
@@ -83,7 +84,7 @@ def rewrite(name: str, folder: Path) -> dict[str, Any]:
         label: {name: [float("nan") if one is None else one for one in found] for name, found in quantities.items()}
         for label, quantities in record["values"].items()
     }
-    return write(registry.load(name), size, values, about, folder)
+    return write(REPRODUCTIONS.load(name), size, values, about, folder)
 
 
 def write(
@@ -112,14 +113,14 @@ def write(
 
 
 def _is_shown(experiment: Experiment, quantity: str) -> bool:
-    """Whether a table of the page has it; what only a picture needs, such as a curve, is among the values."""
+    """Whether a table of the page shows the quantity; points of curves are among the values only."""
     shown = [one.name for group in experiment.groups.values() for one in group]
     return quantity in shown or any(quantity == ratio_name(name, experiment.reference) for name in experiment.ratios)
 
 
 def remarks_file(experiment: Experiment) -> Path:
-    """Where a person writes what agrees, what does not, and why; `page.REMARKS_OF` describes its first line."""
-    module = importlib.import_module(registry.ENTRIES[experiment.name].module)
+    """The file of remarks written by hand; `page.REMARKS_OF` describes its first line."""
+    module = importlib.import_module(REPRODUCTIONS.entry(experiment.name).module)
     return Path(str(module.__file__)).parent / "remarks" / f"{experiment.name}.md"
 
 
@@ -135,7 +136,7 @@ def show(record: Mapping[str, Any]) -> str:
 
 
 def machine() -> str:
-    """Cores, those that this process may use if they are fewer, and system."""
+    """The number of cores, and of usable cores if fewer, and the system."""
     cores, ours = os.cpu_count(), num_cores()
     return f"{cores if cores == ours else f'{ours} of {cores}'} cores, {platform.system()} {platform.machine()}"
 
@@ -160,7 +161,7 @@ def _versions() -> dict[str, str]:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN: null in its place."""
+    """Replace NaN, which JSON does not have, by null."""
     if isinstance(value, Mapping):
         return {key: _finite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

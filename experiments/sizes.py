@@ -9,11 +9,11 @@ class Size:
 
     Attributes:
         mode: `smoke`, `quick` or `full`.
-        num_seeds: repetitions of every row of a table; the Monte Carlo errors are over them.
-        num_chains: chains of a run.
-        num_warmup: transitions of each that are not kept.
-        num_draws: kept draws of each.
-        width: what the numbers of hidden units are multiplied by.
+        num_seeds: repetitions of every row of a table, from which Monte Carlo errors are computed.
+        num_chains: number of chains of a run.
+        num_warmup: warm-up transitions of each chain.
+        num_draws: draws of each chain.
+        width: factor of the numbers of hidden units.
     """
 
     mode: str
@@ -28,11 +28,11 @@ class Size:
         return max(2, round(count * self.width))
 
     def with_seeds(self, count: int | None) -> "Size":
-        """The same with so many seeds; None: as it is."""
+        """This size with another number of seeds; None: unchanged."""
         return self if count is None else replace(self, num_seeds=count)
 
     def part(self, share: float, num_chains: int) -> "Size":
-        """For a row that costs too much: that share of the draws, and at most so many chains; all in a smoke run."""
+        """A share of the draws and at most `num_chains` chains, for a costly row; a smoke run is unchanged."""
         if self.mode == "smoke":
             return self
         chains = min(num_chains, self.num_chains)
@@ -41,7 +41,7 @@ class Size:
 
     @property
     def in_words(self) -> str:
-        """As in `3 seeds of 4 chains x (1000 + 1000)`."""
+        """The size in words, such as `3 seeds of 4 chains x (1000 + 1000)`."""
         cut = "" if self.width == 1 else f", widths of layers times {self.width:g}"
         return f"{self.num_seeds} seeds of {self.num_chains} chains x ({self.num_warmup} + {self.num_draws}){cut}"
 

@@ -4,9 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -17,10 +17,9 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 hypothesis.settings.register_profile("ergonet", derandomize=True, deadline=None, max_examples=30)
 hypothesis.settings.load_profile("ergonet")
 
+CPU_KEY = "ergonet-cpu"
+CPU_SECONDS: dict[str, float] = {}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-
-
-LONG_TESTS_END = "ERGONET_LONG_TESTS_END"
 
 
 def on_ci() -> bool:
@@ -39,30 +38,58 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs an accelerator; JAX sees only the CPU"))
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what is marked `statistical` or `slow` after a time in seconds since 1970, where the environment has one.
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Note the processor time of every test, its fixtures and its subprocesses, where no other test runs beside it."""
+    before = os.times()
+    yield
+    after = os.times()
+    CPU_SECONDS[item.location[0]] = CPU_SECONDS.get(item.location[0], 0.0) + sum(after[:4]) - sum(before[:4])
 
-    CI has to end in time, on a slow machine too; the summary counts what was left out.
-    """
-    end = os.environ.get(LONG_TESTS_END)
-    is_long = item.get_closest_marker("statistical") or item.get_closest_marker("slow")
-    if end and is_long and time.time() > float(end):
-        pytest.skip("NO TIME LEFT: run `make test-statistical` without a limit")
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[CPU_KEY] = CPU_SECONDS
+
+
+def pytest_testnodedown(node: Any, error: object) -> None:
+    for file, seconds in getattr(node, "workeroutput", {}).get(CPU_KEY, {}).items():
+        CPU_SECONDS[file] = CPU_SECONDS.get(file, 0.0) + seconds
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the files that cost most, in seconds of processor time, which other work on the machine does not change."""
+    costs = sorted(CPU_SECONDS.items(), key=lambda pair: -pair[1])
+    terminalreporter.section(f"{sum(CPU_SECONDS.values()):.0f} s of processor time, by file")
+    count = len(costs) if os.environ.get("ERGONET_TEST_COSTS") else 15
+    for file, seconds in costs[:count]:
+        terminalreporter.write_line(f"{seconds:8.1f}  {file}")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def compilation_cache(request: pytest.FixtureRequest) -> None:
-    """Keep compiled programs between test runs, in pytest's cache (`--cache-clear` empties it).
+    """Keep compiled programs in pytest's cache (`--cache-clear` empties it), for all workers and all stages.
 
-    A second run of tests that mostly compile takes about a sixth of the time. Each worker of pytest-xdist has
-    a folder of its own, because JAX does not write entries atomically. CI starts cold, so it goes without.
+    The same program is compiled once, whichever worker meets it first; a second run of tests that mostly compile takes
+    about a sixth of the time. JAX writes an entry in place, so that another process could read half of it: here an
+    entry is written beside its name and renamed.
     """
-    if on_ci() or not hasattr(request.config, "cache"):
+    if not hasattr(request.config, "cache"):
         return
     import jax
+    from jax._src import lru_cache
 
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-    jax.config.update("jax_compilation_cache_dir", str(request.config.cache.mkdir(f"jax-{worker}")))
+    def put(self: Any, key: str, value: bytes) -> None:
+        entry = Path(self.path) / f"{key}-cache"
+        if not entry.exists():
+            beside = entry.with_name(f"{key}-{os.getpid()}")
+            beside.write_bytes(value)
+            beside.replace(entry)
+
+    assert lru_cache._CACHE_SUFFIX == "-cache", "JAX names its entries differently now"
+    lru_cache.LRUCache.put = put
+    jax.config.update("jax_compilation_cache_dir", str(request.config.cache.mkdir("jax")))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 

@@ -73,7 +73,7 @@ def network(**settings):
 def run(target, kernel, **settings):
     """A short silent run."""
     chosen: dict[str, Any] = {"num_chains": 1, "num_warmup": 0, "num_draws": 20, "seed": 3, "progress": False}
-    return ergonet.sample_minibatches(target, kernel, **(chosen | settings))
+    return ergonet.sample(target, kernel, **(chosen | settings))
 
 
 def steps(kernel, target, position, minibatches, *, seed=0, step_size=None, state=None):

@@ -84,8 +84,8 @@ def correlation_score(first, second):
     return np.mean(product) / math.sqrt(np.mean(first**2) * np.mean(second**2) / product.size)
 
 
-def neighbour_scores(values, lags=range(1, 17)):
-    """z of the correlations between neighbours `[..., dim]` at each lag, of the numbers and of their squares."""
+def neighbor_scores(values, lags=range(1, 17)):
+    """z of the correlations between neighbors `[..., dim]` at each lag, of the numbers and of their squares."""
     x = np.asarray(values, np.float64)
     scores = []
     for series in (x, x**2 - 1):
@@ -126,7 +126,7 @@ def battery(generator: Generator, key, *, num_steps, dim):
         "moments": moment_scores(values),
         "tails": tail_scores(values),
         "distribution": distribution_scores(values.ravel()[:2_000_000]),
-        "neighbours": neighbour_scores(values),
+        "neighbors": neighbor_scores(values),
         "any lag": np.array([any_lag_score(values)]),
         "streams": stream_scores(values),
         "stream sums": moment_scores(values.sum(axis=1) / math.sqrt(dim)),

@@ -5,7 +5,7 @@ import json
 import numpy as np
 from scipy import stats
 
-from ergonet.diagnostics import e_bfmi, summarise
+from ergonet.diagnostics import e_bfmi, summarize
 from ergonet.prediction.scores import classification_scores, regression_scores
 from ergonet.report import RunRecord
 
@@ -91,7 +91,7 @@ def _settings(likelihood):
 
 
 def _diagnostics(functions, sampled):
-    summary, (chains, draws) = summarise(functions), sampled["lp"].shape
+    summary, (chains, draws) = summarize(functions), sampled["lp"].shape
     return {
         "num_chains": chains, "num_draws": draws, "num_warmup": draws,
         "divergences": int(sampled["diverging"].sum()), "nonfinite": 0, "stuck_chains": [],

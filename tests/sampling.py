@@ -10,7 +10,7 @@ import ergonet
 from ergonet import Target
 from ergonet.inference.devices import Placement
 from ergonet.samplers.base import AbstractKernel
-from ergonet.samplers.registry import kernel
+from ergonet.samplers.registry import KERNELS
 
 SCALES = np.array([0.5, 1.0, 2.0, 1.5, 0.8], np.float32)
 
@@ -27,7 +27,7 @@ class Gaussian(eqx.Module):
 
 def trajectory_kernel(name: str, settings: dict[str, Any] | None = None) -> AbstractKernel:
     """A kernel of all rows by name."""
-    made = kernel(name, settings)
+    made = KERNELS.make(name, settings)
     assert isinstance(made, AbstractKernel)
     return made
 

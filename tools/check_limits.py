@@ -1,15 +1,15 @@
-"""Limits that keep the code readable and the checkout free of one machine's traces; part of `make lint`.
+"""Check limits of size, and that no file refers to a particular machine; part of `make lint`.
 
-* a Python file has at most 400 lines;
-* the body of a function, its docstring not counted, has at most 60 lines;
-* a function has at most 5 positional parameters (``self`` and ``cls`` not counted, keyword-only ones free);
-* no text file names an absolute path of one machine, or the address of a package registry.
+* A Python file has at most 400 lines.
+* The body of a function has at most 60 lines, without its docstring.
+* A function has at most 5 positional parameters, without ``self`` and ``cls``; keyword-only parameters do not count.
+* No text file contains an absolute path of a particular machine or the address of a package registry.
 
 Usage::
 
     python tools/check_limits.py [ROOT]
 
-prints one line ``path:line: what, and what to do`` per violation and exits with 1 when there is any.
+prints one line ``path:line: what, and what to do`` per violation, and exits with 1 if there are any.
 """
 
 import ast
@@ -29,16 +29,16 @@ REGISTRY = re.compile(
     r"\b(?:pypi\.org/simple|files\.pythonhosted\.org|registry\.npmjs\.org|registry\.yarnpkg\.com|deb\.debian\.org"
     r"|conda\.anaconda\.org)|https?://[^\s/]+(?:/[^\s/]+)*/simple\b|\b(?:extra-)?index[-]url\b"
 )
-# Files in which such texts are the subject: the test of this script plants them.
+# The test of this script contains such texts on purpose.
 ALLOWED = ("tests/unit/test_lint_tools.py",)
-# Where git cannot be asked, these folders are taken to be ignored.
+# Folders that are ignored outside a git repository.
 UNTRACKED_FOLDERS = {".git", ".venv", "__pycache__", "build", "dist", "runs", "demo-run"}
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def repository_files(root: Path) -> list[Path]:
-    """Files of the repository, new ones included and ignored ones left out, relative to ``root``."""
+    """Tracked and untracked files of the repository, without ignored ones, relative to ``root``."""
     listing = subprocess.run(
         ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         capture_output=True,
@@ -56,21 +56,21 @@ def _is_ignored(path: Path) -> bool:
 
 
 def file_violations(path: Path, text: str) -> Iterator[str]:
-    """Violations of the limits of length and parameters in one Python file."""
+    """Violations of the limits on length and parameters in a Python file."""
     num_lines = len(text.splitlines())
     if num_lines > MAX_FILE_LINES:
         yield f"{path}:{num_lines}: file of {num_lines} lines, at most {MAX_FILE_LINES}: split it by subject"
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
-        yield f"{path}:{error.lineno or 1}: no Python: {error.msg}"
+        yield f"{path}:{error.lineno or 1}: not valid Python: {error.msg}"
         return
     for node, is_method in _functions(tree):
         yield from function_violations(path, node, is_method=is_method)
 
 
 def _functions(tree: ast.AST) -> Iterator[tuple[FunctionNode, bool]]:
-    """Every function of a module with whether it is a method that receives its object or class."""
+    """Every function of a module, and whether it is a method with ``self`` or ``cls``."""
     for parent in ast.walk(tree):
         for node in ast.iter_child_nodes(parent):
             if isinstance(node, FunctionNode):
@@ -79,7 +79,7 @@ def _functions(tree: ast.AST) -> Iterator[tuple[FunctionNode, bool]]:
 
 
 def function_violations(path: Path, node: FunctionNode, *, is_method: bool) -> Iterator[str]:
-    """Violations of one function: lines of its body without the docstring, and positional parameters."""
+    """Violations of the limits on the body and the positional parameters of a function."""
     place = f"{path}:{node.lineno}: function {node.name}"
     num_lines = body_lines(node)
     if num_lines > MAX_BODY_LINES:
@@ -93,7 +93,7 @@ def function_violations(path: Path, node: FunctionNode, *, is_method: bool) -> I
 
 
 def body_lines(node: FunctionNode) -> int:
-    """Lines from the first statement after the docstring to the last one, blank lines included."""
+    """Number of lines from the first statement after the docstring to the last, blank lines included."""
     statements = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     if not statements:
         return 0
@@ -104,7 +104,7 @@ def body_lines(node: FunctionNode) -> int:
 
 
 def text_violations(path: Path, text: str) -> Iterator[str]:
-    """Absolute paths of one machine and registry addresses in one text file."""
+    """Absolute paths of a particular machine and registry addresses in a text file."""
     for number, line in enumerate(text.splitlines(), start=1):
         for match in MACHINE_PATH.finditer(line):
             yield f"{path}:{number}: path of one machine {match.group()!r}: make it relative or a setting"
@@ -113,7 +113,7 @@ def text_violations(path: Path, text: str) -> Iterator[str]:
 
 
 def violations(root: Path) -> list[str]:
-    """Every violation in the repository at ``root``, sorted by file."""
+    """All violations in the repository at ``root``, sorted by file."""
     found: list[str] = []
     for path in repository_files(root):
         try:
@@ -130,7 +130,7 @@ def violations(root: Path) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Check the repository at the first argument, by default the one of this script."""
+    """Check the repository at the first argument, by default the repository of this script."""
     root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
     found = violations(root)
     print(*found, sep="\n") if found else print("limits: all files within their limits")

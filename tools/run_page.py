@@ -1,15 +1,15 @@
-"""Run the examples of a Markdown page in the current folder, in the order in which a reader meets them.
+"""Run the examples of a Markdown page in the current folder, in the order of the page.
 
-* ``python`` blocks share one namespace;
-* in ``console``, ``bash``, ``sh`` and ``shell`` blocks the lines that begin with ``$ ergonet`` are run (a
-  trailing backslash continues a line); other lines are output or commands that are not ours;
-* a block right after a comment ``<!-- no-run: reason -->`` is left out.
+* ``python`` blocks and the ``{code-cell}`` blocks of tutorials share one namespace.
+* In ``console``, ``bash``, ``sh`` and ``shell`` blocks, lines that begin with ``$ ergonet`` are run (a trailing
+  backslash continues a line); other lines are output or commands of other programs.
+* A block right after a comment ``<!-- no-run: reason -->`` is skipped.
 
 Usage::
 
     python tools/run_page.py PAGE
 
-The first example that fails ends the run with a traceback that names the line of the page.
+The first failing example ends the run, with a traceback that names the line of the page.
 """
 
 import dataclasses
@@ -22,7 +22,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SHELL_LANGUAGES = frozenset({"console", "bash", "sh", "shell"})
-FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<language>[\w+-]*)")
+FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<language>\{code-cell\}|[\w+-]*)")
+CELL = "{code-cell}"
+OPTION = re.compile(r"^:[\w-]+:.*$", re.MULTILINE)  # option of a cell; its line stays, which keeps line numbers
 NO_RUN = re.compile(r"^<!--\s*no-run\b(?P<rest>.*)-->$")
 PROMPT = "$ ergonet"
 
@@ -35,7 +37,7 @@ class Block:
         language: the word after the opening fence, in lower case.
         line: number of the first line of the text on the page, from 1.
         text: the lines between the fences, without common indentation.
-        reason: why the block is not run; empty when it is.
+        reason: why the block is skipped; empty if it is run.
     """
 
     language: str
@@ -45,14 +47,14 @@ class Block:
 
 
 class PageError(ValueError):
-    """A page that cannot be read as the rules above say; names page and line."""
+    """The page breaks the rules of the module's docstring; the message names page and line."""
 
 
 def blocks(page: str, name: str = "page") -> Iterator[Block]:
     """The fenced blocks of the Markdown text ``page``, in order.
 
     Raises:
-        PageError: a fence that is never closed, or a ``no-run`` without its reason.
+        PageError: a fence is never closed, or a ``no-run`` has no reason.
     """
     lines = page.splitlines()
     number, reason = 0, ""
@@ -66,7 +68,10 @@ def blocks(page: str, name: str = "page") -> Iterator[Block]:
             continue
         end = _closing(lines, number, fence["ticks"], f"{name}:{number}")
         text = textwrap.dedent("\n".join(lines[number:end]))
-        yield Block(fence["language"].lower(), number + 1, text, reason)
+        language = fence["language"].lower()
+        if language == CELL:
+            text, language = OPTION.sub("", text), "python"
+        yield Block(language, number + 1, text, reason)
         number, reason = end + 1, ""
 
 
@@ -76,7 +81,7 @@ def _reason(line: str, place: str) -> str:
         return ""
     reason = match["rest"].strip().removeprefix(":").strip()
     if not reason:
-        raise PageError(f"{place}: `no-run` needs its reason: <!-- no-run: takes an hour -->")
+        raise PageError(f"{place}: `no-run` needs a reason: <!-- no-run: takes an hour -->")
     return reason
 
 
@@ -89,7 +94,7 @@ def _closing(lines: list[str], start: int, ticks: str, place: str) -> int:
 
 
 def commands(block: Block) -> list[tuple[int, list[str]]]:
-    """Line number and words of every ``$ ergonet`` command in a shell block."""
+    """The line number and the words of every ``$ ergonet`` command in a shell block."""
     found = []
     lines = block.text.splitlines()
     for offset, line in enumerate(lines):
@@ -104,21 +109,21 @@ def commands(block: Block) -> list[tuple[int, list[str]]]:
 
 
 def run_commands(block: Block, name: str) -> None:
-    """Run the commands of a shell block with the `ergonet` of this interpreter's environment."""
+    """Run the commands of a shell block with the `ergonet` in the environment of this interpreter."""
     for line, words in commands(block):
         print(f"{name}:{line}: {shlex.join(words)}", flush=True)
         subprocess.run([Path(sys.executable).with_name(words[0]), *words[1:]], check=True)
 
 
 def run_python(block: Block, name: str, namespace: dict[str, object]) -> None:
-    """Run a Python block; line numbers of a traceback are those of the page."""
+    """Run a Python block; tracebacks have the line numbers of the page."""
     print(f"{name}:{block.line}: python", flush=True)
     code = compile("\n" * (block.line - 1) + block.text, name, "exec")
     exec(code, namespace)  # noqa: S102  the page is part of the checkout
 
 
 def run_page(path: Path) -> int:
-    """Run all examples of the page at ``path`` and return how many blocks were run."""
+    """Run all examples of the page at ``path``; returns the number of blocks that were run."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     num_run = 0
     for block in blocks(path.read_text(encoding="utf-8"), str(path)):

@@ -1,6 +1,6 @@
-"""Show that an installed wheel of Ergonet works: import, sample a small density, start the command.
+"""Check that an installed wheel of Ergonet works: import it, sample a small density, and run the command.
 
-Run it with the interpreter of an environment that has the wheel and nothing of the checkout.
+Run it with the interpreter of an environment that has the wheel, but not the checkout, installed.
 """
 
 import subprocess
@@ -12,14 +12,14 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 def check(*, ok: bool, what: str) -> None:
-    """Print one line per claim and stop at the first that does not hold."""
+    """Print the result of a check, and stop if it failed."""
     print(f"{'ok  ' if ok else 'FAIL'} {what}")
     if not ok:
         sys.exit(1)
 
 
 def check_import() -> None:
-    """The package comes from the wheel, with its type marker, and without the heavy libraries."""
+    """Check that the package comes from the wheel, has its type marker, and does not import heavy libraries."""
     import ergonet
 
     where = Path(str(ergonet.__file__)).resolve()
@@ -33,7 +33,7 @@ def check_import() -> None:
 
 
 def check_sampling() -> None:
-    """A standard normal in two dimensions: shape, finiteness and a standard deviation of about one."""
+    """Sample a standard normal in two dimensions; check shape, finiteness and standard deviation."""
     import jax
     import jax.numpy as jnp
 
@@ -45,11 +45,11 @@ def check_sampling() -> None:
     check(ok=positions.shape == (2, 500, 2), what=f"draws have shape {positions.shape} (JAX {jax.__version__})")
     check(ok=bool(jnp.isfinite(positions).all()), what="draws are finite")
     spread = float(positions.std())
-    check(ok=0.8 < spread < 1.2, what=f"standard deviation {spread:.3f}, of a normal with 1")
+    check(ok=0.8 < spread < 1.2, what=f"standard deviation {spread:.3f}, expected about 1")
 
 
 def check_command() -> None:
-    """The console script answers in an empty folder."""
+    """Run the console script in an empty folder."""
     command = Path(sys.executable).parent / "ergonet"
     for arguments, expected in ((["--help"], "fit"), (["datasets"], "digits")):
         with tempfile.TemporaryDirectory() as folder:

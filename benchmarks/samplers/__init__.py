@@ -1,1 +1,1 @@
-"""One adapter per sampler: `prepare(settings)` returns what is timed, `python -m benchmarks.samplers.NAME` runs it."""
+"""One adapter per sampler: `prepare` returns the timed function, and `python -m benchmarks.samplers.NAME` runs it."""

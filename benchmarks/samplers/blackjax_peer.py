@@ -1,4 +1,4 @@
-"""BlackJAX's window adaptation and NUTS, chains batched by `vmap`, as its documentation shows."""
+"""BlackJAX's window adaptation and NUTS with vmapped chains, as in its documentation."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ PACKAGES = ("blackjax", "jax")
 
 
 def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
-    """Import, and return what is timed."""
+    """Import the library and return the timed function."""
     import blackjax
     import jax
 
@@ -45,7 +45,7 @@ def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
         key_warmup, key_draws = jax.random.split(jax.random.key(settings.seed))
         starts = jax.numpy.asarray(settings.problem.starts)
         adapted = adapt(jax.random.split(key_warmup, settings.num_chains), starts)
-        # Else the warm-up would run while the sampling compiles, and part of it would be counted as compilation.
+        # Otherwise the warm-up would overlap with the compilation of the sampling and be counted as compilation.
         state, parameters, warm_steps = jax.block_until_ready(adapted)
         positions, steps, diverging = draw(jax.random.split(key_draws, settings.num_chains), state, parameters)
         return common.Outcome(

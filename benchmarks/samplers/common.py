@@ -1,7 +1,7 @@
-"""What the adapters share: their settings, what they return, and the command line around them.
+"""Settings, results and command line of the adapters.
 
-An adapter runs in a process of its own, which loads arrays from a file and nothing else besides its sampler, so that
-memory and start-up are the sampler's. JAX tells how long it traced and compiled; that time is reported apart.
+An adapter runs in its own process, which loads only its sampler and the arrays of a problem, so that memory and
+start-up time are those of the sampler. The time that JAX reports for tracing and compiling is recorded separately.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from benchmarks.problems import Problem, load
 
 @dataclass(frozen=True)
 class Settings:
-    """What every sampler is told."""
+    """Settings of all samplers."""
 
     problem: Problem
     num_warmup: int
@@ -31,20 +31,20 @@ class Settings:
 
     @property
     def num_chains(self) -> int:
-        """One chain per start."""
+        """Number of chains, one per initial position."""
         return len(self.problem.starts)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a sampler gives back.
+    """Result of a sampler.
 
     Attributes:
-        positions: `[chain, draw, dim]` in the order of `problems.py`.
-        gradients: of all chains, warm-up and sampling.
-        divergences: of the kept draws.
-        step_size: averaged over chains.
-        note: anything worth a word in the table.
+        positions: draws `[chain, draw, dim]`, in the order of `problems.py`.
+        gradients: number of gradients of all chains, warm-up included.
+        divergences: number of divergent draws.
+        step_size: step size, averaged over chains.
+        note: remark for the table.
     """
 
     positions: np.ndarray
@@ -55,7 +55,7 @@ class Outcome:
 
 
 class CompileClock:
-    """Seconds in which JAX traced, lowered or compiled anything, nested events counted once."""
+    """Measures the time in which JAX traces, lowers or compiles; nested events count once."""
 
     def __init__(self):
         import jax
@@ -69,7 +69,7 @@ class CompileClock:
             self._spans.append((now - duration_secs, now))
 
     def seconds(self) -> float:
-        """The length of the union of all events so far."""
+        """Seconds covered by all events so far."""
         total, reached = 0.0, float("-inf")
         for start, end in sorted(self._spans):
             total += max(0.0, end - max(start, reached))
@@ -78,17 +78,17 @@ class CompileClock:
 
 
 def peak_memory() -> float:
-    """Largest resident set of this process so far, MiB."""
+    """Peak resident set size of this process so far, MiB."""
     unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 def main(prepare: Callable[[Settings], Callable[[], Outcome]], packages: tuple[str, ...]) -> None:
-    """Parse the command line, run the sampler once, write what was measured.
+    """Parse the command line, run the sampler once, and write the record.
 
     Args:
-        prepare: imports the sampler, sets its options, and returns what is timed.
-        packages: whose versions are recorded.
+        prepare: imports the library and returns the timed function.
+        packages: packages whose versions are recorded.
     """
     parser = argparse.ArgumentParser(description="Run one sampler once and write what it cost.")
     parser.add_argument("--problem", type=Path, required=True, help="file that benchmarks.problems has saved")

@@ -1,4 +1,4 @@
-"""Ergonet's jittered static HMC on its own network, at a length that its warm-up finds."""
+"""Ergonet's static HMC with jitter on its own network, with a length found by the warm-up."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ PACKAGES = ("jax",)
 
 
 def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
-    """Import, and return what is timed."""
+    """Import the library and return the timed function."""
     return ergonet_sampler.prepare(settings, "HMC")
 
 

@@ -8,7 +8,7 @@ PACKAGES = ("jax",)
 
 
 def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
-    """Import, and return what is timed."""
+    """Import the library and return the timed function."""
     return ergonet_sampler.prepare(settings, "NUTS")
 
 

@@ -1,4 +1,4 @@
-"""Ergonet's NUTS on the very density that the other libraries are given (rows first, from a log density)."""
+"""Ergonet's NUTS on the density that the other libraries are given: a log density with rows first."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ PACKAGES = ("jax",)
 
 
 def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
-    """Import, and return what is timed."""
+    """Import the library and return the timed function."""
     return ergonet_sampler.prepare(settings, "NUTS", own_network=False)
 
 

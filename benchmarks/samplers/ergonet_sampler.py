@@ -1,4 +1,4 @@
-"""Ergonet itself; shared by the adapters of its kernels."""
+"""The part shared by the adapters of Ergonet's kernels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +10,12 @@ from benchmarks.samplers.common import Outcome, Settings
 
 
 def prepare(settings: Settings, kernel_name: str, *, own_network: bool = True) -> Callable[[], Outcome]:
-    """The run of one kernel.
+    """Import the library and return the timed function.
 
     Args:
-        settings: of all samplers.
+        settings: settings of all samplers.
         kernel_name: `NUTS` or `HMC`.
-        own_network: whether the density is that of the library's own network, or the one that the others are given.
+        own_network: whether to use Ergonet's own network; otherwise the density that the other libraries are given.
     """
     import ergonet
 

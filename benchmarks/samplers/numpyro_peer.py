@@ -1,4 +1,4 @@
-"""NumPyro's NUTS, a host device per chain: the fastest of its chain methods on a CPU."""
+"""NumPyro's NUTS with one host device per chain, the fastest of its chain methods on a CPU."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ PACKAGES = ("numpyro", "jax")
 
 
 def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
-    """Import, and return what is timed."""
+    """Import the library and return the timed function."""
     import jax
 
     jax.config.update("jax_num_cpu_devices", settings.num_chains)
@@ -32,7 +32,7 @@ def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
         starts = jax.numpy.asarray(settings.problem.starts)
         fields = ("num_steps", "diverging", "adapt_state.step_size")
         key = jax.random.PRNGKey(settings.seed)
-        # One call for both: a call for the warm-up alone would tell its gradients, but compile everything twice.
+        # A separate call for the warm-up would report its gradients, but everything would compile twice.
         sampler.run(key, init_params=starts, extra_fields=fields)
         positions = np.asarray(sampler.get_samples(group_by_chain=True))
         stats = {name: np.asarray(values) for name, values in sampler.get_extra_fields(group_by_chain=True).items()}

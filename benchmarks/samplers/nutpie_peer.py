@@ -1,4 +1,4 @@
-"""nutpie (Rust) on the same JAX density, one jitted call per gradient; its own diagonal adaptation."""
+"""nutpie (Rust) on the same JAX density, with one jitted call per gradient and nutpie's diagonal adaptation."""
 
 import importlib
 import itertools
@@ -13,10 +13,10 @@ PACKAGES = ("nutpie", "jax")
 
 
 def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
-    """Import, and return what is timed."""
+    """Import the library and return the timed function."""
     import jax
 
-    # By name, because type checkers run where the peer may be absent.
+    # Imported by name, because nutpie may be absent where type checkers run.
     nutpie = importlib.import_module("nutpie")
     from_pyfunc = importlib.import_module("nutpie.compiled_pyfunc").from_pyfunc
 
@@ -38,7 +38,7 @@ def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
         return problem.starts[next(turn) % settings.num_chains].astype(np.float64)
 
     def run() -> common.Outcome:
-        gradient(problem.starts[0])  # compiled before the chains start, as nutpie's own front ends do
+        gradient(problem.starts[0])  # compile before the chains start, as nutpie's own front ends do
         model = from_pyfunc(
             problem.dim,
             make_gradient,

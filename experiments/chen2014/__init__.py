@@ -1,4 +1,1 @@
-"""Experiments of *Reproducing the paper: Stochastic Gradient Hamiltonian Monte Carlo* (document 002).
-
-Chen, Fox and Guestrin, *Stochastic Gradient Hamiltonian Monte Carlo* (2014), is the paper that it reproduces.
-"""
+"""Experiments of the report ChenReport, which reproduces the paper Chen2014 and adds SG-NUTS."""

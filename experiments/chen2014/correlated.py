@@ -1,4 +1,4 @@
-"""Figure 4: SGHMC and SGLD on a correlated Gaussian: error of the covariance against autocorrelation time."""
+"""Figure 4: error of the covariance against autocorrelation time, for SGHMC and SGLD on a correlated Gaussian."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,13 +41,13 @@ def gaussian(q: jax.Array) -> jax.Array:
 
 
 def label(kernel: str, rate: float) -> str:
-    """Of a row."""
+    """The label of a row."""
     return f"{kernel}, learning rate {rate:g}"
 
 
 def _measure(kernel: str, rate: float) -> Any:
     def run(size: Size, seed: int) -> Mapping[str, float]:
-        samples = ergonet.sample_minibatches(
+        samples = ergonet.sample(
             noisy(gaussian, 2, 1.0),
             KERNELS[kernel](rate),
             num_chains=size.num_chains,
@@ -55,7 +55,7 @@ def _measure(kernel: str, rate: float) -> Any:
             num_draws=NUM_STEPS[size.mode],
             seed=seed,
             progress=False,
-        ).samples
+        )
         values = np.asarray(samples.positions)
         found = np.einsum("cdi,cdj->ij", values, values) / values[..., 0].size
         return {
@@ -84,7 +84,7 @@ def judge(table: Table) -> Sequence[Claim]:
             "SGHMC decorrelates faster than SGLD at equal or smaller error of the covariance",
             beaten == len(RATES),
             f"{beaten} of {len(RATES)} settings of SGLD are beaten in both; autocorrelation times at equal learning "
-            f"rates {', '.join(faster)} steps",
+            f"rates: {', '.join(faster)} steps",
         )
     ]
 
@@ -92,9 +92,9 @@ def judge(table: Table) -> Sequence[Claim]:
 def draw(table: Table, folder: Path) -> Mapping[str, str]:
     """Error against autocorrelation time."""
     figure, (axes,) = new_figure(6.0, 4.0)
-    for kernel, colour in zip(KERNELS, (OURS, OTHER), strict=True):
+    for kernel, color in zip(KERNELS, (OURS, OTHER), strict=True):
         points = [[table.mean(label(kernel, rate), one.name) for one in (TIME, ERROR)] for rate in RATES]
-        axes.plot(*np.transpose(points), "o-", color=colour, label=kernel)
+        axes.plot(*np.transpose(points), "o-", color=color, label=kernel)
     axes.set(xscale="log", yscale="log", xlabel="autocorrelation time, steps", ylabel="mean error of the covariance")
     axes.grid(alpha=0.3, which="both")
     axes.legend(frameon=False)
@@ -104,16 +104,17 @@ def draw(table: Table, folder: Path) -> Mapping[str, str]:
 
 EXPERIMENT = Experiment(
     name="sghmc-sgld",
-    title="SGHMC against SGLD on a correlated Gaussian (document 002, Figure 4)",
+    title="SGHMC against SGLD on a correlated Gaussian (ChenReport, Figure 4)",
     setting="Two coordinates of variance 1 and correlation 0.9; gradient noise N(0, I). Learning rates "
-    f"{', '.join(map(str, RATES))} for both (l of `q += -l grad`, which is e / 2 of the document, for SGLD; e^2 for "
+    f"{', '.join(map(str, RATES))} for both (l of `q += -l grad`, which is e / 2 in the report, for SGLD; e^2 for "
     f"SGHMC), momentum decay {DECAY:g} and the known noise "
-    "for SGHMC: the document prints none of them. Every step is a draw; autocorrelation time: draws / effective draws. "
+    "for SGHMC: the report prints none of them. Every step is a draw; autocorrelation time: draws / ESS. "
     "Full size: 3 seeds of 4 chains of 100000 steps.",
     cases=cases,
     groups={"Draws": (TIME, ERROR)},
     judge=judge,
     draw=draw,
-    notes="A part of the covariance error is that of finitely many draws: about the square root of time / draws.",
+    notes="Part of the error of the covariance is due to the finite number of draws: about the square root of time / "
+    "draws.",
     in_words=lambda size: f"{size.num_seeds} seeds of {size.num_chains} chains of {NUM_STEPS[size.mode]} steps",
 )

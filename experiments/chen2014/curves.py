@@ -9,22 +9,22 @@ from experiments.chen2014.images import average_after, network_after
 from experiments.pictures import new_figure, percent_axis, save
 from experiments.record import Table
 
-COLOURS = ("#1f5f99", "#c2571a", "#3f7d3a", "#8a4f9e", "#8c6d1f", "#444444")
-WIDE = 42  # letters of a label, of which a legend has room for two side by side
+COLORS = ("#1f5f99", "#c2571a", "#3f7d3a", "#8a4f9e", "#8c6d1f", "#444444")
+WIDE = 42  # characters of a label; a legend has room for two columns of these
 SEEN = (
-    "Test error by epoch, means over seeds; full lines: the average of the networks so far, dotted lines: the "
-    "network of that epoch"
+    "Test error by epoch, means over seeds; solid lines: average of the networks so far, dotted lines: network of "
+    "that epoch"
 )
 
 
 def learning_curves(name: str) -> Callable[[Table, Path], Mapping[str, str]]:
-    """What draws `NAME.png`: test error by epoch of every row."""
+    """A function that draws `NAME.png`: the test error of every row by epoch."""
 
     def draw(table: Table, folder: Path) -> Mapping[str, str]:
         figure, (axes,) = new_figure(7.2, 4.2)
-        for label, colour in zip(table.labels, COLOURS * 4, strict=False):
-            axes.plot(*points(table, label, average_after), color=colour, label=label)
-            axes.plot(*points(table, label, network_after), color=colour, linestyle=":", alpha=0.8)
+        for label, color in zip(table.labels, COLORS * 4, strict=False):
+            axes.plot(*points(table, label, average_after), color=color, label=label)
+            axes.plot(*points(table, label, network_after), color=color, linestyle=":", alpha=0.8)
         axes.set_xscale("log")
         percent_axis(axes)
         axes.set_xlabel("epochs")

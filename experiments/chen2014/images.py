@@ -1,7 +1,7 @@
 """The problem of section 4.2: images, a network of one hidden layer, and learning curves of its samplers."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 import ergonet
-from ergonet import MLP, BayesianNetwork, RunningPrediction, keeping, likelihoods, priors
+from ergonet import MLP, BayesianNetwork, RunningPrediction, likelihoods, priors, retention
 from experiments.record import Case, Quantity
 from experiments.sizes import Size
 
 HIDDEN, CLASSES = 100, 10
-NUM_POINTS = 16  # of a learning curve
+NUM_POINTS = 16  # points of a learning curve
 
 ERROR = Quantity("test error of the average, %", 2)
 LAST = Quantity("test error of the last network, %", 2)
@@ -27,20 +27,20 @@ GROUPS = {"Test rows": (ERROR, LAST, NLL), "The run": (TEMPERATURE, RATE, SECOND
 
 SETTING = """
 784-100-10 ReLU, softmax, N(0, 1) on every weight and bias (79510 of them); pixels / 255; batches of 500 of the 60000
-training images; errors on the 10000 test images. The *average* is over the network at the end of each epoch after the
-warm-up; the *last network* is that of the last epoch, which is what an optimiser gives. Chains and descents start from
-a tenth of a draw of the prior, as this library's minibatch runs do: the document does not say where its own start. A
-smoke run has small images of another set, a small network and a few epochs.
+training images; errors on the 10000 test images. The *average* is over the networks at the end of each epoch after the
+warm-up; the *last network* is that of the last epoch, which is what an optimizer returns. Chains and optimizers start
+from a tenth of a prior draw, as all minibatch runs of this library do; the report does not state its initial values. A
+smoke run uses small images of another data set, a small network and a few epochs.
 """
 
 
 @dataclass(frozen=True)
 class Epochs:
-    """How long a run is.
+    """The length of a run.
 
     Attributes:
-        warmup: that are not averaged.
-        total: with those.
+        warmup: epochs that are not averaged.
+        total: all epochs, the warm-up included.
         batch_size: rows of a minibatch.
     """
 
@@ -55,7 +55,7 @@ class Epochs:
         return Epochs(max(1, self.warmup // 10), max(2, self.total // 10)) if size.mode == "quick" else self
 
     def in_words(self, size: Size) -> str:
-        """As in `3 seeds of 800 epochs, of which 50 warm-up`."""
+        """The size in words, such as `3 seeds of 800 epochs, of which 50 warm-up`."""
         run = self.of(size)
         return f"{size.num_seeds} seeds of {run.total} epochs, of which {run.warmup} warm-up"
 
@@ -85,7 +85,7 @@ class Problem:
 
 @cache
 def problem(name: str, mode: str) -> Problem:
-    """Of a data set by name; a smoke run has the 8x8 digits in its place."""
+    """The problem for a data set; a smoke run uses the 8x8 digits instead."""
     data = ergonet.datasets.load("digits" if mode == "smoke" else name)
     hidden = 8 if mode == "smoke" else HIDDEN
     network = MLP((data.x_train.shape[1], hidden, CLASSES), activation="relu")
@@ -94,8 +94,8 @@ def problem(name: str, mode: str) -> Problem:
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
-    """Without alarms about temperatures, which are in the tables."""
+def quietly() -> Generator[None]:
+    """Suppress warnings about temperatures, which are in the tables."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
@@ -103,29 +103,30 @@ def quietly() -> Iterator[None]:
 
 def learn(
     kernel: Any, of: Problem, epochs: Epochs, seed: int, *, init: Any = None
-) -> tuple[dict[str, float], ergonet.MinibatchResult]:
-    """Scores and the learning curve of one run, from `init` or a draw of the prior."""
+) -> tuple[dict[str, float], ergonet.Samples]:
+    """Scores and the learning curve of one run, started from `init` or from a draw of the prior."""
     with quietly():
-        result = ergonet.sample_minibatches(
+        result = ergonet.sample(
             of.target,
             kernel,
+            num_chains=1,
             num_warmup=epochs.warmup,
             num_draws=epochs.total - epochs.warmup,
             seed=seed,
-            keep=keeping.Last(1),
-            watch=RunningPrediction(of.model, of.x_test, of.y_test),
+            retention=retention.Last(1),
+            callback=RunningPrediction(of.model, of.x_test, of.y_test),
             init=init,
             progress=False,
         )
-    curve = {name: values[0] for name, values in result.curve.items()}
-    temperature = curve["kinetic_temperature"][epochs.warmup :]
+    curve = {name: values[0] for name, values in (result.curve or {}).items()}
+    temperatures = curve.get("kinetic_temperature", np.full(epochs.total, np.nan))  # SGLD has no momentum
     found = {
         ERROR.name: 100 * float(curve["error"][-1]),
         LAST.name: 100 * float(curve["error of the draw"][-1]),
         NLL.name: float(curve["nll"][-1]),
-        TEMPERATURE.name: float(np.mean(temperature)),
-        RATE.name: float(result.samples.tuning["step_size"][0]),
-        SECONDS.name: sum(result.samples.seconds[phase] for phase in ("warmup", "sampling")),
+        TEMPERATURE.name: float(np.mean(temperatures[epochs.warmup :])),
+        RATE.name: float(result.tuning["step_size"][0]),
+        SECONDS.name: sum(result.seconds[phase] for phase in ("warmup", "sampling")),
     }
     for epoch in epochs.points:
         found[average_after(epoch)] = 100 * float(curve["error"][epoch - 1])
@@ -134,17 +135,17 @@ def learn(
 
 
 def average_after(epoch: int) -> str:
-    """The quantity of a learning curve."""
+    """The error of the average after an epoch."""
     return f"error of the average after {epoch} epochs, %"
 
 
 def network_after(epoch: int) -> str:
-    """The same of the network at that epoch."""
+    """The error of the single network after an epoch."""
     return f"error of the network after {epoch} epochs, %"
 
 
 def case(label: str, kernel: Any, name: str, epochs: Epochs, *, source: Mapping[str, float] | None = None) -> Case:
-    """A row: `kernel(batch_size)` on a data set."""
+    """The row of `kernel(batch_size)` on a data set."""
 
     def measure(size: Size, seed: int) -> Mapping[str, float]:
         chosen = epochs.of(size)

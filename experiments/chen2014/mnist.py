@@ -1,4 +1,4 @@
-"""Figures 5 and 7a: SGHMC, SGLD and two optimisers on MNIST and on Fashion-MNIST."""
+"""Figures 5 and 7a: SGHMC, SGLD and two optimizers on MNIST and on Fashion-MNIST."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,13 +16,13 @@ HMC, LANGEVIN, DESCENT, MOMENTUM, FOUND = "SGHMC", "SGLD", "SGD", "SGD with mome
 AVERAGED = (HMC, LANGEVIN, FOUND)
 MNIST_EPOCHS, FASHION_EPOCHS = Epochs(50, 800), Epochs(100, 800)
 NOTES = """
-The document prints curves only. The figures beside ours for MNIST are those of its authors' public code at 800 epochs:
-errors of the averages of SGHMC and SGLD, and of the last networks of the optimisers. The row *learning rate found* is
-not in the document: the learning rate comes from this library's stability search.
+The report prints only curves. The figures next to ours for MNIST are those of its authors' public code at 800 epochs:
+errors of the averages of SGHMC and SGLD, and of the last networks of the optimizers. The row *learning rate found* is
+not in the report: the learning rate comes from this library's stability search.
 """
 FASHION_NOTES = """
-The document prints curves only, and an accuracy of 0.86 for SGHMC. The row *learning rate found* is not in the
-document: the learning rate comes from this library's stability search.
+The report prints only curves, and an accuracy of 0.86 for SGHMC. The row *learning rate found* is not in the report:
+the learning rate comes from this library's stability search.
 """
 
 
@@ -40,7 +40,7 @@ def methods(sghmc: float, sgld: float, sgd: float, momentum: float) -> dict[str,
 
 
 def quantity(label: str) -> Quantity:
-    """What a method is judged by: the average, or the last network."""
+    """The quantity by which a method is judged: the error of the average, or of the last network."""
     return ERROR if label in AVERAGED else LAST
 
 
@@ -59,14 +59,14 @@ def cases(name: str, epochs: Epochs, rates: Sequence[float], sources: dict[str, 
 
 
 def judge(limit: float, table: Table) -> Sequence[Claim]:
-    """The document's conclusion, and the figure that this project asks for."""
+    """The report's conclusion, and the accuracy that this project requires."""
     best = [label for label in table.labels if label != FOUND]
     errors = {label: table.mean(label, quantity(label).name) for label in table.labels}
     told = ", ".join(f"{label} {error:.2f}" for label, error in errors.items())
     winner = min(best, key=errors.__getitem__)
     nll = significant(differences(table, [(HMC, MOMENTUM)], NLL)) if table.of(HMC, NLL.name) else None
     return [
-        Claim("SGHMC has the least test error of the four methods", winner == HMC, f"%: {told}"),
+        Claim("SGHMC has the smallest test error of the four methods", winner == HMC, f"%: {told}"),
         Claim(
             f"the test error of SGHMC is at most {limit:g} %",
             errors[HMC] <= limit,
@@ -82,7 +82,7 @@ def judge(limit: float, table: Table) -> Sequence[Claim]:
 
 MNIST = Experiment(
     name="sghmc-mnist",
-    title="SGHMC, SGLD and optimisers on MNIST (document 002, Figure 5)",
+    title="SGHMC, SGLD and optimizers on MNIST (ChenReport, Figure 5)",
     setting=SETTING
     + "800 epochs, of which 50 are warm-up; SGHMC: learning rate 2e-6, momentum decay 0.01; SGLD: 4e-5; "
     "SGD: 1e-5; SGD with Nesterov's momentum: 1e-6, decay 0.01.",
@@ -101,7 +101,7 @@ MNIST = Experiment(
 )
 FASHION = Experiment(
     name="sghmc-fashion",
-    title="SGHMC, SGLD and optimisers on Fashion-MNIST (document 002, Figure 7a)",
+    title="SGHMC, SGLD and optimizers on Fashion-MNIST (ChenReport, Figure 7a)",
     setting=SETTING
     + "800 epochs, of which 100 are warm-up; SGHMC: learning rate 1e-6, momentum decay 0.01; SGLD: 1e-5; "
     "SGD: 1e-5; SGD with Nesterov's momentum: 1e-6, decay 0.01.",

@@ -1,4 +1,4 @@
-"""Toy densities whose gradient is noisy: the noise is data, a row for each step."""
+"""Toy densities with noisy gradients: the noise is data, with a row for each step."""
 
 from collections.abc import Callable
 from functools import cache
@@ -8,16 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergonet import Target
+from ergonet.target.terms import LogDensityTerms
 
-NUM_ROWS = 2**16  # noise of so many steps, in a new order for each pass
+NUM_ROWS = 2**16  # steps whose noise is stored; each pass uses it in a new order
 Potential = Callable[[jax.Array], jax.Array]
 
 
 @cache
-def noisy(potential: Potential, dim: int, sd: float) -> Target:
-    """exp(-potential), with a minibatch gradient that is off by N(0, sd^2) in each coordinate for a batch of one row.
+def noisy(potential: Potential, dim: int, sd: float) -> LogDensityTerms:
+    """exp(-potential), whose minibatch gradient for one row has noise N(0, sd^2) in each coordinate.
 
-    Row i adds z_i'q / rows to the potential, and all rows together add nothing.
+    Row i adds z_i'q / rows to the potential; the sum over all rows is zero.
     """
     draws = np.random.default_rng(0).normal(size=(NUM_ROWS, dim))
     draws = sd * (draws - draws.mean(axis=0)) / draws.std(axis=0)

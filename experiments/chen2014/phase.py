@@ -26,7 +26,7 @@ START = 2**0.5  # a momentum of the mean energy
 
 
 class Pace(eqx.Module):
-    """As the kernels take it."""
+    """The step size and step number in the form that kernels take."""
 
     step_size: jax.Array
     number: jax.Array
@@ -78,7 +78,7 @@ def _measure(method: str) -> Any:
 
 
 def judge(table: Table) -> Sequence[Claim]:
-    """The document's conclusions."""
+    """The report's conclusions."""
     energy = {method: table.mean(method, LATE.name) for method in METHODS}
     each = ", ".join(f"{name} {value:.2f}" for name, value in energy.items())
     told = f"mean energy of the last tenth: {each}; 1 is right"
@@ -90,7 +90,7 @@ def judge(table: Table) -> Sequence[Claim]:
 
 
 def draw(_: Table, folder: Path) -> Mapping[str, str]:
-    """The first steps of each path."""
+    """Draw the first steps of each path."""
     figure, axes = new_figure(11.0, 3.2, columns=len(METHODS))
     for panel, method in zip(axes, METHODS, strict=True):
         q, r = path(method, min(NUM_STEPS.values()), 0)[:SHOWN].T
@@ -102,19 +102,19 @@ def draw(_: Table, folder: Path) -> Mapping[str, str]:
         panel.set_title(method, fontsize=9)
     axes[0].set_ylabel("r")
     save(figure, folder / "sghmc-phase.png")
-    return {"sghmc-phase.png": f"The first {SHOWN} steps of each; the circle holds 86 % of the true distribution"}
+    return {"sghmc-phase.png": f"The first {SHOWN} steps of each; the circle contains 86 % of the true distribution"}
 
 
 EXPERIMENT = Experiment(
     name="sghmc-phase",
-    title="Paths in phase space (document 002, Figure 3)",
+    title="Paths in phase space (ChenReport, Figure 3)",
     setting=f"U = q^2 / 2, step size {STEP_SIZE:g}, mass 1, gradient noise N(0, {SD**2:g}); friction {FRICTION:g} with "
-    "the noise model. 15000 steps from q = 0 and r = 1.41, whose energy is the mean energy, 1; the momentum is never "
-    "drawn again but in the row that says so.",
+    "the noise model. 15000 steps from q = 0 and r = 1.41, whose energy is the mean energy, 1; the momentum is "
+    "resampled only in the row that says so.",
     cases=lambda _: [Case(method, _measure(method)) for method in METHODS],
     groups={"Moments over all steps; 1 each for the true distribution": (Q_VARIANCE, R_VARIANCE, LATE)},
     judge=judge,
     draw=draw,
-    notes="The exact gradient keeps the energy that it starts with; its path is a circle, not a sample.",
+    notes="With the exact gradient, the energy keeps its initial value; the path is a circle, not a sample.",
     in_words=lambda size: f"{size.num_seeds} seeds of {NUM_STEPS[size.mode]} steps",
 )

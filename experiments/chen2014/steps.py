@@ -21,18 +21,18 @@ BY_DRAWS = Quantity("test error of the network after as many draws as the slowes
 
 @dataclass(frozen=True)
 class Pace:
-    """How a row steps.
+    """The steps of a row.
 
     Attributes:
-        steps: m, from one draw of the momentum to the next; 0: never drawn again.
-        share: of the step size of m = 1.
+        steps: m, the number of steps between draws of the momentum; 0: it is never resampled.
+        share: step size relative to that of m = 1.
     """
 
     steps: int
     share: float
 
     def kernel(self, batch_size: int) -> SGHMC:
-        """The sampler."""
+        """The sampler of the row."""
         return SGHMC(
             learning_rate=(self.share * STEP_SIZE) ** 2,
             momentum_decay=DECAY,
@@ -42,7 +42,7 @@ class Pace:
 
 
 def fixed(steps: int) -> str:
-    """The label of a row of the document: m steps of e / m."""
+    """The label of a row of the report: m steps of e / m."""
     return f"m = {steps}, step size e / {steps}" if steps > 1 else "m = 1, step size e"
 
 
@@ -52,8 +52,11 @@ def longer(steps: int) -> str:
 
 
 NEVER = "momentum never drawn again, step size e"
-PACES = {fixed(steps): Pace(steps, 1 / steps) for steps in STEPS}
-PACES |= {longer(steps): Pace(steps, 1.0) for steps in STEPS[1:]} | {NEVER: Pace(0, 1.0)}
+PACES = (
+    {fixed(steps): Pace(steps, 1 / steps) for steps in STEPS}
+    | {longer(steps): Pace(steps, 1.0) for steps in STEPS[1:]}
+    | {NEVER: Pace(0, 1.0)}
+)
 
 
 def epoch_of_draws(steps: int, total: int) -> int:
@@ -62,7 +65,7 @@ def epoch_of_draws(steps: int, total: int) -> int:
 
 
 def speeds(errors: np.ndarray, pace: Pace) -> dict[str, float]:
-    """What tells a fast row from a slow one, from the network's error after each epoch `[epoch]`."""
+    """Measures of the speed of a row, from the error of the network after each epoch `[epoch]`."""
     found = {SLOWNESS.name: 100 * float(np.mean(errors))}
     if pace.steps:
         found[BY_DRAWS.name] = 100 * float(errors[epoch_of_draws(pace.steps, len(errors)) - 1])
@@ -73,13 +76,13 @@ def _case(label: str, pace: Pace) -> Case:
     def measure(size: Size, seed: int) -> Mapping[str, float]:
         epochs = EPOCHS.of(size)
         found, result = learn(pace.kernel(epochs.batch_size), problem("mnist", size.mode), epochs, seed)
-        return found | speeds(result.curve["error of the draw"][0], pace)
+        return found | speeds((result.curve or {})["error of the draw"][0], pace)
 
     return Case(label, measure)
 
 
 def judge(table: Table) -> Sequence[Claim]:
-    """The document's conclusion, as it is put and in two other readings."""
+    """The report's conclusion, as stated and under two other readings."""
     return [
         _claim("more steps learn faster, epoch by epoch, at fixed e m", table, fixed, SLOWNESS),
         _claim("more steps learn faster, draw by draw, at fixed e m", table, fixed, BY_DRAWS),
@@ -99,21 +102,22 @@ def _claim(text: str, table: Table, label: Callable[[int], str], quantity: Quant
 
 EXPERIMENT = Experiment(
     name="sghmc-steps",
-    title="SGHMC with 1, 3 and 5 steps for each draw (document 002, Figure 8)",
+    title="SGHMC with 1, 3 and 5 steps for each draw (ChenReport, Figure 8)",
     setting=SETTING
-    + "200 epochs of MNIST, of which 100 are warm-up. A draw is m steps from a momentum that is drawn afresh, as the "
-    "document's Algorithm 2 has it; every step has a minibatch of its own. e^2 = 2e-6 and momentum decay 0.01. The "
-    "rows that the document has keep e m fixed: their learning rates are 2e-6, 2.2e-7 and 8e-8. The rows *m = 3* and "
-    "*m = 5* with the step size e and the one whose momentum is never drawn again are not in the document.",
+    + "200 epochs of MNIST, of which 100 are warm-up. A draw is m steps after a momentum resampling, as in "
+    "Algorithm 2 of the report; every step uses another minibatch. e^2 = 2e-6 and momentum decay 0.01. The "
+    "rows of the report keep e m fixed: their learning rates are 2e-6, 2.2e-7 and 8e-8. The rows *m = 3* and "
+    "*m = 5* with step size e and the row whose momentum is never resampled are not in the report.",
     cases=lambda _: [_case(label, pace) for label, pace in PACES.items()],
     groups={"Learning": (SLOWNESS, BY_DRAWS), **GROUPS},
     judge=judge,
     draw=learning_curves("sghmc-steps"),
     notes=f"""
-The document prints curves only. *{BY_DRAWS.name}*: a draw costs m minibatches here, so {EPOCHS.total} epochs of
-m = 5 are as many draws as {epoch_of_draws(1, EPOCHS.total)} epochs of m = 1. With a fresh momentum, m steps of e / m
-from rest move a weight by e^2 (m + 1) / (2 m) times its gradient: 1, 2/3 and 3/5 of e^2 for m = 1, 3 and 5, so at fixed
-e m more steps are slower for each draw too, though nearer to the true dynamics. A wider trajectory is what is faster.
+The report prints only curves. *{BY_DRAWS.name}*: a draw costs m minibatches here, so {EPOCHS.total} epochs of m = 5
+have as many draws as {epoch_of_draws(1, EPOCHS.total)} epochs of m = 1. With a resampled momentum, m steps of size e /
+m from rest move a weight by e^2 (m + 1) / (2 m) times its gradient: 1, 2/3 and 3/5 of e^2 for m = 1, 3 and 5. At fixed
+e m, more steps are therefore slower per draw, too, although closer to the true dynamics; longer trajectories would be
+faster.
 """,
     in_words=EPOCHS.in_words,
 )

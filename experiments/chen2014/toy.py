@@ -1,4 +1,4 @@
-"""Figures 1 and 2: Hamiltonian samplers with and without noise, friction and test on two toy densities."""
+"""Figures 1 and 2: Hamiltonian samplers with and without noise, friction and Metropolis correction on toy densities."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -70,14 +70,14 @@ METHODS = {
 }
 
 
-def draws(potential: str, method: str, size: Size, seed: int) -> ergonet.MinibatchResult:
+def draws(potential: str, method: str, size: Size, seed: int) -> ergonet.Samples:
     """Chains of a method on a density."""
     chosen = METHODS[method]
     tested = chosen.kernel.metropolis if isinstance(chosen.kernel, NaiveSGHMC) else False
     num_draws = NUM_DRAWS[size.mode] // (10 if tested else 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # temperatures are in the table
-        return ergonet.sample_minibatches(
+        return ergonet.sample(
             noisy(POTENTIALS[potential], 1, chosen.noise),
             chosen.kernel,
             num_chains=size.num_chains,
@@ -102,49 +102,49 @@ def distance(counts: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
 
 def distance_of_independent(shares: np.ndarray, num_draws: int) -> float:
-    """The mean of that distance for so many independent draws, by simulation."""
+    """The mean total variation distance of `num_draws` independent draws, by simulation."""
     return float(distance(np.random.default_rng(0).multinomial(num_draws, shares, 200), shares).mean())
 
 
 def measure(potential: str, method: str) -> Any:
-    """What measures a row."""
+    """The function that measures a row."""
 
     def run(size: Size, seed: int) -> Mapping[str, float]:
         result = draws(potential, method, size, seed)
-        values = np.asarray(result.samples.positions[..., 0])
+        values = np.asarray(result.positions[..., 0])
         counts, shares = np.histogram(np.clip(values, BINS[0], BINS[-1]), BINS)[0], masses(potential)
         off = float(distance(counts, shares))
-        tested = "acceptance_rate" in result.samples.stats
+        tested = "acceptance_rate" in result.stats
         found = {
             DISTANCE.name: off,
             EXCESS.name: off - distance_of_independent(shares, values.size),
             VARIANCE.name: float(values.var()),
-            TEMPERATURE.name: float(np.mean(result.samples.stats["kinetic_temperature"])),
+            TEMPERATURE.name: float(np.mean(result.stats["kinetic_temperature"])),
         }
-        found |= {ACCEPTANCE.name: float(np.mean(result.samples.stats["acceptance_rate"]))} if tested else {}
+        found |= {ACCEPTANCE.name: float(np.mean(result.stats["acceptance_rate"]))} if tested else {}
         return found | {f"share of bin {number}": float(one) for number, one in enumerate(counts / values.size)}
 
     return run
 
 
 def label(potential: str, method: str) -> str:
-    """Of a row."""
+    """The label of a row."""
     return f"{method}, {potential}"
 
 
 def cases(size: Size) -> list[Case]:
-    """Every method on both densities; a smoke run has one of these."""
+    """Every method on both densities; a smoke run has one density."""
     names = list(POTENTIALS)[-1:] if size.mode == "smoke" else list(POTENTIALS)
     return [Case(label(name, method), measure(name, method)) for name in names for method in METHODS]
 
 
 def _run(table: Table) -> list[str]:
-    """Densities that were run."""
+    """The densities in the table."""
     return [name for name in POTENTIALS if label(name, NAIVE) in table.labels]
 
 
 def judge(table: Table) -> Sequence[Claim]:
-    """The document's conclusion, and the variances that theory gives."""
+    """The report's conclusion, and a comparison with the variances predicted by theory."""
     found = []
     for name in _run(table):
         excess = {method: table.mean(label(name, method), EXCESS.name) for method in METHODS}
@@ -154,7 +154,7 @@ def judge(table: Table) -> Sequence[Claim]:
         told = ", ".join(f"{method} {value:.1f}" for method, value in excess.items())
         found.append(
             Claim(
-                f"on the {name} naive SGHMC without a test is wrong and the others match",
+                f"on the {name} naive SGHMC without a Metropolis correction is wrong and the others match",
                 excess[NAIVE] > 2 * others or (None if is_short else False),
                 f"total variation distance beyond that of as many independent draws, %: {told}",
             )
@@ -172,7 +172,7 @@ def judge(table: Table) -> Sequence[Claim]:
 
 
 def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """Histograms of the draws over the densities."""
+    """Draw histograms of the draws over the densities."""
     names = _run(table)
     figure, axes = new_figure(4.5 * len(names), 3.6, columns=len(names))
     middles = 0.5 * (BINS[1:] + BINS[:-1])
@@ -180,36 +180,37 @@ def draw(table: Table, folder: Path) -> Mapping[str, str]:
     styles = {EXACTLY: (OURS, "-"), NAIVE: (OTHER, "-"), FRICTIONAL: ("#3f7d3a", "-"), NAIVE_TESTED: ("#8a4f9e", "--")}
     for panel, name in zip(axes, names, strict=True):
         panel.fill_between(middles, masses(name) / width, color=THESIS, alpha=0.2, label="density", step="mid")
-        for method, (colour, line) in styles.items():
+        for method, (color, line) in styles.items():
             shares = [table.mean(label(name, method), f"share of bin {number}") for number in range(len(middles))]
-            panel.plot(middles, np.array(shares) / width, line, color=colour, label=method, lw=1.2)
+            panel.plot(middles, np.array(shares) / width, line, color=color, label=method, lw=1.2)
         panel.set_title(name, fontsize=10)
         panel.set_xlabel("q")
         panel.set_xlim(-2.5 if name == "double well" else -4, 2.5 if name == "double well" else 4)
     axes[0].set_ylabel("density")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5, frameon=False, fontsize=9)
     save(figure, folder / "sghmc-toy.png")
-    return {"sghmc-toy.png": "Draws of four samplers over the densities that they should have"}
+    return {"sghmc-toy.png": "Draws of four samplers and the target densities"}
 
 
 EXPERIMENT = Experiment(
     name="sghmc-toy",
-    title="Naive SGHMC and SGHMC on toy densities (document 002, Figures 1 and 2)",
+    title="Naive SGHMC and SGHMC on toy densities (ChenReport, Figures 1 and 2)",
     setting=f"""
 U = -2 q^2 + q^4 (double well) and U = q^2 / 2 (bowl); the gradient has noise N(0, {VARIANCE_OF_NOISE:g}), and none in
-the rows *HMC*. Step size {STEP_SIZE:g}, friction {FRICTION:g}, mass 1, {STEPS} steps for each draw, which the document
-does not print. Full size: 3 seeds of 4 chains of 20000 draws, a tenth of it for the rows with a test. HMC and naive
-SGHMC draw a new momentum for each draw and take position-Verlet steps. *SGHMC* knows the noise's variance.
+the rows *HMC*. Step size {STEP_SIZE:g}, friction {FRICTION:g}, mass 1, {STEPS} steps for each draw; the report does not
+print these values. Full size: 3 seeds of 4 chains of 20000 draws, a tenth of that for the rows with a Metropolis
+correction (*with test*). HMC and naive SGHMC resample the momentum for each draw and take position-Verlet steps.
+*SGHMC* knows the variance of the noise.
 """,
     cases=cases,
     groups={"Draws": (DISTANCE, EXCESS, VARIANCE), "The runs": (TEMPERATURE, ACCEPTANCE)},
     judge=judge,
     draw=draw,
     notes="""
-The document shows histograms and no figures. The exact stationary variances of SGHMC at these settings in the bowl are
-1.003 with the noise model and 1.070 without. The distance of finite draws from the density is not zero for a perfect
-sampler either, so the verdict is about what is beyond that of as many independent draws; what that leaves
-to the rows with a test is from few draws that depend on each other.
+The report shows histograms and no figures. The exact stationary variances of SGHMC at these settings in the bowl are
+1.003 with the noise model and 1.070 without. Finite draws of a perfect sampler have a nonzero distance from the
+density, too, so the verdict subtracts the distance of as many independent draws; what remains for the rows with a
+Metropolis correction is due to few, correlated draws.
 """,
     in_words=lambda size: (
         f"{size.num_seeds} seeds of {size.num_chains} chains of {NUM_DRAWS[size.mode]} draws, a tenth of it with a test"

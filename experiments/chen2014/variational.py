@@ -38,7 +38,7 @@ def settled(curve: Mapping[int, float]) -> float:
 
 
 def with_speed(found: Mapping[str, float], epochs: Epochs) -> dict[str, float]:
-    """The same with the time that the error needs to settle; the whole run has `epochs.total` epochs and `SECONDS`."""
+    """Add the time that the error takes to settle to the scores of a run of `epochs.total` epochs and `SECONDS`."""
     curve = {epoch: found[average_after(epoch)] for epoch in epochs.points}
     epoch = settled({epoch: error for epoch, error in curve.items() if np.isfinite(error)})
     return {
@@ -80,7 +80,7 @@ def _scores(draws: ergonet.Samples, of: Problem) -> tuple[float, float]:
 
 
 def judge(table: Table) -> Sequence[Claim]:
-    """The document's conclusions."""
+    """The report's conclusions."""
     better = significant(differences(table, [(HMC, VARIATIONAL)], ERROR))
     each = {
         one: [table.mean(label, one.name) for label in (VARIATIONAL, HMC)]
@@ -105,7 +105,7 @@ def judge(table: Table) -> Sequence[Claim]:
 
 
 def _ahead(table: Table) -> str:
-    """From which epoch of the curve on SGHMC has the smaller error."""
+    """The epoch from which on SGHMC has the smaller error."""
     curves = [dict(zip(*points(table, label, average_after), strict=True)) for label in (HMC, VARIATIONAL)]
     both = sorted(set(curves[0]) & set(curves[1]))
     behind = [epoch for epoch in both if curves[0][epoch] >= curves[1][epoch]]
@@ -116,13 +116,13 @@ def _ahead(table: Table) -> str:
 
 
 def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """Error by epoch and by seconds."""
+    """Draw the error against epochs and against seconds."""
     figure, axes = new_figure(9.0, 3.8, columns=2)
-    for label, colour in zip((HMC, VARIATIONAL), (OURS, OTHER), strict=True):
+    for label, color in zip((HMC, VARIATIONAL), (OURS, OTHER), strict=True):
         epochs, errors = points(table, label, average_after)
         per_epoch = table.mean(label, SECONDS.name) / max(epochs, default=1)
         for panel, scale in zip(axes, (1.0, per_epoch), strict=True):
-            panel.plot(epochs * scale, errors, "o-", ms=3, color=colour, label=label)
+            panel.plot(epochs * scale, errors, "o-", ms=3, color=color, label=label)
     for panel, name in zip(axes, ("epochs", "seconds"), strict=True):
         panel.set(xscale="log", xlabel=name)
         percent_axis(panel)
@@ -134,7 +134,7 @@ def draw(table: Table, folder: Path) -> Mapping[str, str]:
 
 EXPERIMENT = Experiment(
     name="sghmc-vi",
-    title="SGHMC and variational inference on MNIST (document 002, Figure 6b)",
+    title="SGHMC and variational inference on MNIST (ChenReport, Figure 6b)",
     setting=SETTING
     + "SGHMC: learning rate 2e-6, momentum decay 0.01, 400 epochs of which 50 are warm-up. Variational inference: an "
     "independent normal for each weight, Renyi's bound of order 0.01 with 2 particles, 400 epochs of the same batches, "
@@ -144,9 +144,9 @@ EXPERIMENT = Experiment(
     judge=judge,
     draw=draw,
     notes="""
-The document prints curves only, and draws 80000 times from its fit; it names neither the optimiser nor the epochs. The
-average of SGHMC begins after the warm-up, whose epochs and seconds count. Seconds of SGHMC include a pass over the test
-rows in each epoch; seconds of the fit do not.
+The report prints only curves, and makes 80000 draws from its fit; it states neither the optimizer nor the number of
+epochs. The average of SGHMC begins after the warm-up, whose epochs and seconds are counted. Seconds of SGHMC include a
+pass over the test rows in each epoch; seconds of the fit do not.
 """,
     in_words=lambda size: f"{EPOCHS.in_words(size)} of SGHMC",
 )

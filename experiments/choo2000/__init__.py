@@ -1,1 +1,1 @@
-"""Tables of Choo, *Learning Hyperparameters for Neural Network Models Using Hamiltonian Dynamics* (2000)."""
+"""Tables of the thesis Choo2000."""

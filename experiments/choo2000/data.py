@@ -1,4 +1,4 @@
-"""The eight rows of Table 5.1, the function behind them, and the network with the priors of Table 5.6."""
+"""The eight rows of Table 5.1, the function that generated them, and the network with the priors of Table 5.6."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,7 @@ import numpy as np
 
 import ergonet
 from ergonet import likelihoods, priors
+from ergonet.models.network_posterior import NetworkPosterior
 
 ROWS = np.array(
     [
@@ -34,7 +35,7 @@ GROUPS = (NOISE, "u", "v", "a", "b")
 """The five hyperparameters in the order of the thesis's tables; the noise is its delta."""
 
 IN_G = ("noise", "u", "v", "a")
-"""Those that the geometric mean g is over (equation 5.8)."""
+"""The groups in the geometric mean g (equation 5.8)."""
 
 
 def surface(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -47,11 +48,11 @@ def widths(units: int) -> Mapping[str, float]:
     return {NOISE: NOISE_WIDTH, "v": WIDTH_OF_V[units], **WIDTHS}
 
 
-def target(units: int, *, is_centred: bool) -> ergonet.Target:
-    """The posterior of a network of one tanh layer, with weights that are centred on their precisions or not."""
-    parametrisation = "centered" if is_centred else "non-centered"
+def target(units: int, *, is_centered: bool) -> NetworkPosterior:
+    """The posterior of a network with one tanh layer, in the centered or the non-centered parametrization."""
+    parametrization = "centered" if is_centered else "non-centered"
     prior = {
-        leaf: priors.NormalGamma(widths(units)[group], ALPHA, "leaf", parametrisation) for group, leaf in LEAVES.items()
+        leaf: priors.NormalGamma(widths(units)[group], ALPHA, "leaf", parametrization) for group, leaf in LEAVES.items()
     }
     noise = likelihoods.GammaPrecision(NOISE_WIDTH, ALPHA)
     network = ergonet.MLP((2, units, 1), activation="tanh")
@@ -76,13 +77,13 @@ def sizes(units: int) -> Mapping[str, int]:
     return {"u": 2 * units, "a": units, "v": units, "b": 1}
 
 
-def non_centred(positions: np.ndarray, units: int) -> np.ndarray:
-    """The same states in the coordinates of the non-centred target.
+def non_centered(positions: np.ndarray, units: int) -> np.ndarray:
+    """States of the centered target in the coordinates of the non-centered target.
 
     Args:
-        positions: of the centred target, `[..., dim]`: the weights, the log precisions of their groups, and the
-            log precision of the noise.
-        units: of the hidden layer.
+        positions: positions of the centered target `[..., dim]`: the weights, the log precisions of their groups,
+            and the log precision of the noise.
+        units: number of hidden units.
     """
     moved, start = np.array(positions), 0
     first = sum(sizes(units).values())

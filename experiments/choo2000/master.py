@@ -1,7 +1,7 @@
-"""Master runs: a long run of the Gibbs method at each width, for the true means and for starting states.
+"""Master runs: a long run of the Gibbs method at each width, for the true means and for initial states.
 
-The thesis's is one chain; ours are chains beside each other, whose beginnings are dropped. Starting states are
-stratified as in section 5.4.2: some lie in the region G of large log sigma, which the posterior seldom visits.
+The thesis runs one chain; here several chains run in parallel and their beginnings are dropped. Initial states are
+stratified as in section 5.4.2: some are in the region G of large log sigma, which chains visit seldom.
 """
 
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from experiments.choo2000.sampling import draw
 
 LARGE = 4.0
 SEED = 2000
-FIRST_SCALE = 1.0  # of the first weights, in their prior widths; with smaller ones Dynamical A cannot begin
+FIRST_SCALE = 1.0  # scale of the initial weights, in prior widths; Dynamical A cannot start from smaller ones
 
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """What is known of a posterior from its master run.
+    """What a master run says about a posterior.
 
     Attributes:
-        positions: of the centred target, `[record, dim]`, chain after chain.
+        positions: positions of the centered target `[record, dim]`, chain after chain.
         center: mean log sigma, `[group]` in the order of `data.GROUPS`.
-        sd: of log sigma, `[group]`.
-        effective: effective number of records for the mean, `[group]`.
+        sd: standard deviation of log sigma `[group]`.
+        effective: ESS of the mean of log sigma `[group]`.
         inside: whether a record lies in G, `[record]`.
-        rejected: share of the trajectories, in %.
+        rejected: rejected trajectories, in %.
     """
 
     positions: np.ndarray
@@ -43,12 +43,12 @@ class Equilibrium:
 
 @dataclass(frozen=True)
 class Starts:
-    """Where the chains of a comparison begin.
+    """Initial states of the chains of a comparison.
 
     Attributes:
-        positions: of the centred target, `[chain, dim]`.
+        positions: positions of the centered target `[chain, dim]`.
         strata: 1 for chains that start in G, else 0, `[chain]`.
-        shares: of the posterior outside of and in G, `[stratum]`.
+        shares: posterior probabilities outside of G and in G `[stratum]`.
         center: the true means, `[group]`.
     """
 
@@ -58,7 +58,7 @@ class Starts:
     center: np.ndarray
 
     def first(self, share: float) -> "Starts":
-        """The first of each stratum."""
+        """The first `share` of the states of each stratum."""
         kept = []
         for stratum in range(len(self.shares)):
             members = np.flatnonzero(self.strata == stratum)
@@ -71,9 +71,9 @@ class Starts:
 def equilibrium(units: int, master: Master) -> Equilibrium:
     """The master run of a width."""
     samples = draw(
-        data.target(units, is_centred=True),
+        data.target(units, is_centered=True),
         GIBBS.build(MASTER_LENGTH, MASTER_ETA[units]),
-        moderate_states(units, master.num_chains),
+        initial_states(units, master.num_chains),
         num_draws=master.num_dropped + master.num_records,
         thin=master.thin,
         seed=SEED + units,
@@ -90,8 +90,8 @@ def equilibrium(units: int, master: Master) -> Equilibrium:
     )
 
 
-def moderate_states(units: int, num_chains: int) -> np.ndarray:
-    """States to begin from where no draw is known: small weights, precisions at their prior means, `[chain, dim]`."""
+def initial_states(units: int, num_chains: int) -> np.ndarray:
+    """Initial states when no draws are available: small weights, precisions at their prior means, `[chain, dim]`."""
     generator, widths = np.random.default_rng(SEED), data.widths(units)
     weights = [
         FIRST_SCALE * widths[group] * generator.normal(size=(num_chains, size))
@@ -110,7 +110,7 @@ def is_inside(log_sigmas: np.ndarray) -> np.ndarray:
 
 @cache
 def starts(units: int, plan: Plan, seed: int) -> Starts:
-    """Starting states of a seed, evenly spaced over the master run; other seeds begin at other records."""
+    """Initial states of a seed, evenly spaced over the master run; other seeds use other records."""
     run = equilibrium(units, plan.master)
     inside, outside = np.flatnonzero(run.inside), np.flatnonzero(~run.inside)
     if not len(inside):  # a short run may not have seen G
@@ -124,6 +124,6 @@ def starts(units: int, plan: Plan, seed: int) -> Starts:
 
 
 def _spread(members: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """So many of them at even distances; the seed shifts them."""
+    """Choose `count` evenly spaced members; the seed shifts them."""
     shift = (0.5 + seed * 0.618034) % 1
     return members[((np.arange(count) + shift) * len(members) / count).astype(int)]

@@ -1,7 +1,7 @@
 """The variance of means of a method: chains from equilibrium, all with the same budget of gradients.
 
 A chain has 12 super-transitions, each of as many trajectories as fit into its share of the budget; log sigma at the
-end of each makes the chain's mean (section 5.3.1). What is compared is how these means vary around the truth.
+end of each enters the chain's mean (section 5.3.1). Methods are compared by the variance of these means.
 """
 
 from collections.abc import Mapping
@@ -34,21 +34,21 @@ DIVERGENCES = Quantity("super-transitions with a divergence, %", 1)
 SECONDS = Quantity("seconds")
 
 TUNING_WARMUP, TUNING_DRAWS = 500, 50
-SEED = 5000  # the chains' own; starts and master runs have others
+SEED = 5000  # seed of the chains; initial states and master runs have other seeds
 
 
 @dataclass(frozen=True)
 class Chains:
-    """What a method's chains have found.
+    """Results of the chains of a method.
 
     Attributes:
-        starts: where they began.
+        starts: initial states.
         means: mean log sigma, `[chain, group]`.
-        rejected: share of the last trajectories of the super-transitions, by their acceptance probability, in %.
-        gradients: of a chain, in the mean.
-        warmup_gradients: likewise, outside of the budget.
-        divergences: share of the super-transitions with one, in %.
-        seconds: of the sampling.
+        rejected: mean rejection probability of the last trajectory of each super-transition, in %.
+        gradients: mean number of gradients of a chain.
+        warmup_gradients: mean number of gradients of a warm-up, which the budget does not include.
+        divergences: share of super-transitions with a divergence, in %.
+        seconds: time of the sampling.
     """
 
     starts: Starts
@@ -88,13 +88,13 @@ class Chains:
 
 
 def g_of(rho: np.ndarray) -> np.ndarray:
-    """The geometric mean without the output bias, `[..., group]` to `[...]`."""
+    """The geometric mean over all groups but the output bias, `[..., group]` to `[...]`."""
     return diagnostics.geometric_mean(rho[..., [data.GROUPS.index(group) for group in data.IN_G]])
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """g of one method over that of another, with the 5 % and the 95 % point of its paired bootstrap."""
+    """The ratio of two methods' g, with the 5 % and 95 % quantiles of its paired bootstrap."""
 
     value: float
     low: float
@@ -102,7 +102,7 @@ class Ratio:
 
 
 def ratio(first: Chains, second: Chains) -> Ratio:
-    """Of two methods whose chains began in the same states (section 5.7)."""
+    """The ratio of g for two methods whose chains began in the same states (section 5.7)."""
     columns = [data.GROUPS.index(group) for group in data.IN_G]
     s = first.starts
     found = diagnostics.paired_ratio_interval(
@@ -118,31 +118,31 @@ def ratio(first: Chains, second: Chains) -> Ratio:
 
 
 def ratio_quantities(name: str) -> tuple[Quantity, Quantity, Quantity]:
-    """The ratio to a method's g, and the ends of its interval."""
+    """The quantities of a ratio to a method's g: its value and the ends of its interval."""
     shown = f"g / g of {name}"
     return Quantity(shown, 2), Quantity(f"{shown}, 5 %", 2), Quantity(f"{shown}, 95 %", 2)
 
 
 def ratio_scores(name: str, found: Ratio) -> Mapping[str, float]:
-    """By quantity name."""
+    """The ratio and its interval by quantity name."""
     values = (found.value, found.low, found.high)
     return {quantity.name: value for quantity, value in zip(ratio_quantities(name), values, strict=True)}
 
 
 def trajectories(method: Method, length: int, gradients: int) -> int:
-    """How many make a super-transition, at least 1."""
+    """Number of trajectories in a super-transition, at least 1."""
     leapfrogs = gradients // (SUPER_TRANSITIONS * method.gradients_per_step)
     return max(1, leapfrogs // length)
 
 
 @cache
 def run(method: Method, units: int, point: tuple[int, float], plan: Plan, seed: int, *, share: float = 1.0) -> Chains:
-    """Chains of a method of the thesis at a length and eta; with a share, of the first chains only."""
+    """Run the chains of a method of the thesis at a length and eta; with a share, only the first chains."""
     length, eta = point
     begun = starts(units, plan, seed).first(share) if share < 1 else starts(units, plan, seed)
-    positions = begun.positions if method.is_centred else data.non_centred(begun.positions, units)
+    positions = begun.positions if method.is_centered else data.non_centered(begun.positions, units)
     samples = draw(
-        data.target(units, is_centred=method.is_centred),
+        data.target(units, is_centered=method.is_centered),
         method.build(length, eta),
         positions,
         num_draws=SUPER_TRANSITIONS,
@@ -154,14 +154,14 @@ def run(method: Method, units: int, point: tuple[int, float], plan: Plan, seed: 
 
 @cache
 def run_joint(target_acceptance: float, units: int, plan: Plan, seed: int) -> Chains:
-    """Chains of the joint no-U-turn sampler, at the same number of gradients in the mean over the chains.
+    """Run the joint no-U-turn sampler with the same mean number of gradients per chain.
 
     What a transition costs is found by the first draws of the same chains. The warm-up of each begins in its starting
     state, and stays outside of the budget, as the tuning of the other methods does.
     """
     begun = starts(units, plan, seed)
-    target, kernel = data.target(units, is_centred=False), joint(target_acceptance)
-    positions = data.non_centred(begun.positions, units)
+    target, kernel = data.target(units, is_centered=False), joint(target_acceptance)
+    positions = data.non_centered(begun.positions, units)
     warmup = min(TUNING_WARMUP, max(20, plan.gradients // 600))
     pilot = draw(target, kernel, positions, num_draws=TUNING_DRAWS, thin=1, seed=SEED + seed, warmup=warmup)
     cost = pilot.gradients["sampling"] / (len(positions) * TUNING_DRAWS)

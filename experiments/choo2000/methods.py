@@ -12,14 +12,14 @@ class Method:
     """A way to sample weights and precisions.
 
     Attributes:
-        name: in the labels of rows.
-        is_centred: whether its weights are centred on their precisions.
+        name: name in the labels of rows.
+        is_centered: whether its weights are centered on their precisions.
         gradients_per_step: forward and backward passes of a leapfrog (Table 5.5).
         build: its kernel, from the number of leapfrogs of a trajectory and eta.
     """
 
     name: str
-    is_centred: bool
+    is_centered: bool
     gradients_per_step: int
     build: Callable[[int, float], Any]
 
@@ -36,7 +36,7 @@ METHODS = (GIBBS, A, B)
 
 
 def joint(target_acceptance: float) -> NUTS:
-    """The modern scheme: one dynamic sampler over everything, weights non-centred."""
+    """The joint scheme: one no-U-turn sampler for all coordinates, with non-centered weights."""
     return NUTS(target_acceptance=target_acceptance)
 
 

@@ -1,4 +1,4 @@
-"""Not in the thesis: the joint no-U-turn sampler on non-centred weights, at the gradients of Table 5.12."""
+"""Not in the thesis: the joint no-U-turn sampler on non-centered weights, at the gradients of Table 5.12."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,12 +23,12 @@ GROUPS = {
 
 
 def name_of(target_acceptance: float) -> str:
-    """Of the joint sampler in labels."""
+    """The name of the joint sampler in labels."""
     return f"joint NUTS {target_acceptance:g}"
 
 
 def cases(size: Size) -> list[Case]:
-    """Gibbs and B as in `choo-performance`, then the joint sampler, by width; small sizes have one of it."""
+    """Gibbs and B as in `choo-performance`, then the joint sampler, by width; small sizes have one joint sampler."""
     acceptances = ACCEPTANCES if size.mode == "full" else ACCEPTANCES[-1:]
     return [
         case
@@ -49,12 +49,12 @@ def _joint(target_acceptance: float, units: int) -> Case:
 
 
 def judge(table: Table) -> Sequence[Claim]:
-    """What the thesis could not settle, and whether the joint sampler settles it."""
+    """Whether the joint sampler answers the question that the thesis leaves open."""
     return [b_beats_gibbs(table), b_gains(table), *(claim for one in _run(table) for claim in _beats(table, one))]
 
 
 def _run(table: Table) -> list[float]:
-    """Target acceptances that were run."""
+    """The target acceptances in the table."""
     return [one for one in ACCEPTANCES if units_of(table, name_of(one))]
 
 
@@ -66,13 +66,13 @@ def _beats(table: Table, target_acceptance: float) -> list[Claim]:
         told = ", ".join(f"{one.show()} at {at}" for one, at in zip(found, units, strict=True))
         change = slope(table, name, other.name)
         more = "" if change.is_below is None else f"; a doubling of the units changes them by {change.show()}"
-        text = f"{name} on non-centred weights beats {other.name} at every width, at equal gradients"
+        text = f"{name} on non-centered weights beats {other.name} at every width, at equal gradients"
         claims.append(Claim(text, beats(found), f"ratios of g by units: {told}{more}"))
     return claims
 
 
 def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """G and ratios by units."""
+    """Draw g and its ratios by units."""
     name = "choo-modern.png"
     joint = [name_of(one) for one in _run(table)]
     ratios = [(B.name, GIBBS.name), *((one, GIBBS.name) for one in joint)]
@@ -82,11 +82,12 @@ def draw(table: Table, folder: Path) -> Mapping[str, str]:
 
 EXPERIMENT = Experiment(
     name="choo-modern",
-    title="Gibbs and Dynamical B against joint no-U-turn sampling (after Choo 2000, Table 5.12)",
+    title="Gibbs and Dynamical B against joint no-U-turn sampling (after Choo2000, Table 5.12)",
     setting=SETTING
-    + "Joint: NUTS over weights and log precisions together, non-centred, diagonal metric, at two target acceptances. "
-    "Its transitions are counted so that chains take the same gradients in the mean; its warm-up, which begins in the "
-    "starting state of each chain, is not in the budget, as the tuning of the others is not.",
+    + "Joint: NUTS over weights and log precisions together, non-centered, diagonal metric, at two target acceptances. "
+    "The number of transitions is chosen so that chains take the same gradients on average; the warm-up, which begins "
+    "at the "
+    "initial state of each chain, is not in the budget, like the tuning of the other methods.",
     cases=cases,
     groups=GROUPS,
     judge=judge,

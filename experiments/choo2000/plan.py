@@ -1,7 +1,7 @@
 """How much of the thesis's experiments is run at each size.
 
-Full is the thesis's budget of chains and gradients, with shorter master runs; quick is 8 hidden units with a tenth of
-it.
+The full size has the thesis's budget of chains and gradients, with shorter master runs; the quick size has 8 hidden
+units and a tenth of the budget.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ class Master:
     """A long run of the Gibbs method, from which starting states and true means are taken.
 
     Attributes:
-        num_chains: that run beside each other, from moderate states.
-        num_dropped: records at the beginning of each chain that are not used.
-        num_records: records of each that are.
-        thin: trajectories for each record.
+        num_chains: number of parallel chains, started from `initial_states`.
+        num_dropped: records dropped at the beginning of each chain.
+        num_records: records kept of each chain.
+        thin: trajectories per record.
     """
 
     num_chains: int
@@ -31,16 +31,16 @@ class Master:
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is run.
+    """The size of an experiment.
 
     Attributes:
         units: hidden units of the networks that are compared.
         master: the run that starting states come from.
         num_outside: chains that start outside of the region of large log sigma.
         num_inside: chains that start in it.
-        gradients: of each chain, with those of a super-transition the same for every method.
+        gradients: gradients of each chain; super-transitions of all methods have equally many.
         tuning_share: share of the chains that each point of the tuning grid gets.
-        verify_gradients: of each method in `choo-verify`, over all chains.
+        verify_gradients: gradients of each method in `choo-verify`, over all chains.
         rejection_draws: trajectories of each chain in `choo-rejection`.
     """
 
@@ -55,7 +55,7 @@ class Plan:
 
     @property
     def num_chains(self) -> int:
-        """Of every method."""
+        """Number of chains of every method."""
         return self.num_outside + self.num_inside
 
 
@@ -67,17 +67,17 @@ PLANS = {
 
 
 def plan_of(size: Size) -> Plan:
-    """How much is run at a size."""
+    """The plan of a run of this size."""
     return PLANS[size.mode]
 
 
 def in_words(size: Size, share: float = 1.0) -> str:
-    """As in `3 seeds of 50 chains (40 + 10) of 614400 gradients`; of a share of the chains."""
+    """The size in words, such as `3 seeds of 50 chains (40 + 10) of 614400 gradients`, for a share of the chains."""
     plan = plan_of(size)
     master = plan.master
     outside, inside = round(share * plan.num_outside), round(share * plan.num_inside)
     return (
         f"{size.num_seeds} seeds of {outside + inside} chains ({outside} + {inside}) of "
         f"{plan.gradients} gradients; master runs of {master.num_chains} chains of {master.num_records} records, "
-        f"{400 * master.thin} leapfrogs apart, after {master.num_dropped} that are dropped"
+        f"{400 * master.thin} leapfrog steps apart, after dropping {master.num_dropped}"
     )

@@ -1,4 +1,4 @@
-"""Figs. 6.2, 6.5 to 6.7: how the rejection rate depends on the length of trajectories, and what flattens it."""
+"""Figs. 6.2, 6.5 to 6.7: the rejection rate against the length of trajectories, and what flattens it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ LENGTHS = {"smoke": (4, 16), "quick": (10, 300), "full": (10, 100, 1000, 10000)}
 ALL_LENGTHS = sorted({length for lengths in LENGTHS.values() for length in lengths})
 FEWEST, STEPS = 2, 20_000  # trajectories of a chain, and its steps where they are long
 MASTERS = {"smoke": Master(4, 2, 8, 1), "quick": Master(16, 8, 8, 30), "full": Master(20, 100, 40, 50)}
-SHARE = 0.4  # of the chains
+SHARE = 0.4  # share of the chains
 SEED = 4000
 CERTAIN = 3.0  # standard errors
-FLAT = 0.5  # of the rise of what is compared
+FLAT = 0.5  # largest ratio of the rises that counts as flat
 
 AT = {length: Quantity(f"rejected at l = {length}, %", 1) for length in ALL_LENGTHS}
 LOST = {length: Quantity(f"not finite at l = {length}, %", 1) for length in ALL_LENGTHS}
@@ -38,17 +38,17 @@ class Series:
     """A curve of a figure.
 
     Attributes:
-        label: of the row.
-        units: of the hidden layer at full size; otherwise 8.
-        is_centred: whether weights are centred.
-        build: the kernel, from the length.
-        steps: at most, of a trajectory.
-        is_quick: whether a quick run has it.
+        label: label of the row.
+        units: number of hidden units at full size; 8 at the other sizes.
+        is_centered: whether weights are centered.
+        build: makes the kernel from the length.
+        steps: maximum length of a trajectory.
+        is_quick: whether quick runs have the curve.
     """
 
     label: str
     units: int
-    is_centred: bool
+    is_centered: bool
     build: Any
     steps: int = 10_000
     is_quick: bool = False
@@ -72,7 +72,7 @@ SERIES = (
 
 
 def chosen(mode: str) -> list[Series]:
-    """Those of a size."""
+    """The curves of a run of this size."""
     return [one for one in SERIES if mode == "full" or one.is_quick]
 
 
@@ -102,10 +102,10 @@ def _rejections(series: Series, length: int, size: Size, seed: int) -> tuple[np.
     """One minus the mean acceptance probability of each chain, `[chain]`, and the share that is not finite, in %."""
     units = series.units if size.mode == "full" else 8
     begun = starts(units, _plan(size), seed).first(SHARE if size.mode == "full" else 1.0)
-    positions = begun.positions if series.is_centred else data.non_centred(begun.positions, units)
+    positions = begun.positions if series.is_centered else data.non_centered(begun.positions, units)
     trajectories = max(FEWEST, min(plan_of(size).rejection_draws, STEPS // length))
     samples = run_chains(
-        data.target(units, is_centred=series.is_centred),
+        data.target(units, is_centered=series.is_centered),
         series.build(length),
         positions,
         num_draws=trajectories,
@@ -117,24 +117,24 @@ def _rejections(series: Series, length: int, size: Size, seed: int) -> tuple[np.
 
 
 def _plan(size: Size) -> Plan:
-    """Starting states need less than true means do: shorter master runs."""
+    """Shorter master runs: initial states need fewer draws than true means."""
     return replace(plan_of(size), master=MASTERS[size.mode])
 
 
 @dataclass(frozen=True)
 class Rise:
-    """Of a row's rejection rate with the length, with its standard error, in %."""
+    """The rise of a row's rejection rate with the length, and its standard error, in %."""
 
     value: float
     error: float
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is above 0 by three standard errors."""
+        """Whether the rise exceeds three standard errors."""
         return self.value > CERTAIN * self.error
 
     def show(self) -> str:
-        """Such as `12.3 +- 1.4`."""
+        """The rise as text, such as `12.3 +- 1.4`."""
         return f"{self.value:.1f} \N{PLUS-MINUS SIGN} {self.error:.1f}"
 
 
@@ -178,7 +178,7 @@ def _is_flat(table: Table, label: str) -> Claim:
 
 
 def _flattens(table: Table, plain: str, other: str, words: str) -> Claim:
-    """Less rejected at the longest length that both have, beyond three standard errors of the two rises."""
+    """Whether fewer are rejected at the longest common length, by more than three standard errors of the two rises."""
     before, after = _rise(table, plain), _rise(table, other)
     common = [one for one in ALL_LENGTHS if all(table.of(row, AT[one].name) for row in (plain, other))]
     rates = [table.mean(row, AT[common[-1]].name) for row in (plain, other)]
@@ -189,7 +189,7 @@ def _flattens(table: Table, plain: str, other: str, words: str) -> Claim:
 
 
 def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """Rejection rates against the length."""
+    """Draw rejection rates against the length."""
     name = "choo-rejection.png"
     figure, (ax,) = new_figure(9.5, 4.6)
     for label in table.labels:
@@ -202,7 +202,7 @@ def draw(table: Table, folder: Path) -> Mapping[str, str]:
 
 
 def in_words(size: Size) -> str:
-    """How much is run."""
+    """The size of a run, in words."""
     plan = _plan(size)
     chains = round(SHARE * plan.num_chains) if size.mode == "full" else plan.num_chains
     return (
@@ -213,9 +213,9 @@ def in_words(size: Size) -> str:
 
 EXPERIMENT = Experiment(
     name="choo-rejection",
-    title="Rejection rates against the length (Choo 2000, Figs. 6.2, 6.5 to 6.7)",
+    title="Rejection rates against the length (Choo2000, Figs. 6.2, 6.5 to 6.7)",
     setting="""
-Eight cases (Table 5.1) and the priors of Table 5.6. Chains begin in equilibrium, a fifth of them in the region of large
+Eight cases (Table 5.1) and the priors of Table 5.6. Chains start in equilibrium, a fifth of them in the region of large
 log sigma. The number in a row's name is eta. Gibbs, A and B 0.16 have 20 hidden units (Fig. 6.2), B 0.01 has 8 (Fig.
 6.5), B 0.32 has 16 (Fig. 6.6), B 0.20 has 8 (Fig. 6.7); smaller sizes run fewer rows, all with 8.
 """,
@@ -227,7 +227,8 @@ log sigma. The number in a row's name is eta. Gibbs, A and B 0.16 have 20 hidden
     judge=judge,
     draw=draw,
     notes="The thesis shows curves without figures. Rejected: one minus the acceptance probability, averaged over "
-    "chains and their trajectories. A verdict needs three standard errors between chains. Parameter updates split in "
-    "two (Fig. 6.5) are not run: the kernels split those of the hyperparameters only.",
+    "chains and their trajectories. A verdict requires three standard errors between chains. Parameter updates split "
+    "in "
+    "two (Fig. 6.5) are not run: the kernels split only the hyperparameter updates.",
     in_words=in_words,
 )

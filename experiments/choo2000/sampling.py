@@ -1,4 +1,4 @@
-"""One way to run a kernel from given states, without a warm-up unless it needs one."""
+"""Run a kernel from given states, without a warm-up unless it needs one."""
 
 import warnings
 from typing import Any
@@ -9,9 +9,16 @@ import ergonet
 
 
 def draw(
-    target: ergonet.Target, kernel: Any, positions: np.ndarray, *, num_draws: int, thin: int, seed: int, warmup: int = 0
+    target: ergonet.AbstractTarget,
+    kernel: Any,
+    positions: np.ndarray,
+    *,
+    num_draws: int,
+    thin: int,
+    seed: int,
+    warmup: int = 0,
 ) -> ergonet.Samples:
-    """Draws of one chain for each position `[chain, dim]`."""
+    """Draws of one chain from each position `[chain, dim]`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # rejections and divergences are in the tables
         return ergonet.sample(

@@ -18,7 +18,7 @@ from experiments.sizes import Size
 
 LENGTHS = (0.5, 1.0, 2.0)
 ETAS = (2**-0.5, 1.0, 2**0.5)
-"""Factors of the grid: the thesis's own neighbours."""
+"""Factors of the grid: the thesis's own neighbors."""
 
 LENGTH = Quantity("best length")
 ETA = Quantity("best eta", 3)
@@ -34,7 +34,7 @@ OF_GRID = {
 
 
 def grid(size: Size) -> list[tuple[float, float]]:
-    """The points that are run: all at full size, the thesis's and two neighbours in a quick run."""
+    """The points that are run: all at full size, the thesis's and two neighbors in a quick run."""
     if size.mode == "full":
         return list(OF_GRID)
     return [(1.0, 1.0), (1.0, ETAS[0])] if size.mode == "quick" else [(1.0, 1.0)]
@@ -104,7 +104,7 @@ def _optima(table: Table) -> Claim:
 
 
 def _smallest(table: Table, row: str) -> float:
-    """Of the means over seeds: one setting, unlike the mean of each seed's own best."""
+    """The smallest g on the grid, averaged over seeds before the minimum is taken."""
     return min(table.mean(row, one.name) for one in OF_GRID.values() if table.of(row, one.name))
 
 
@@ -122,7 +122,7 @@ def _trend(table: Table, method: Method) -> Claim:
 
 
 def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """G over the grid relative to the thesis's setting."""
+    """Draw g over the grid, relative to g at the thesis's setting."""
     name = "choo-tuning.png"
     figure, axes = new_figure(10.5, 3.2, columns=len(METHODS))
     for method, ax in zip(METHODS, axes, strict=True):
@@ -141,10 +141,11 @@ def draw(table: Table, folder: Path) -> Mapping[str, str]:
 
 EXPERIMENT = Experiment(
     name="choo-tuning",
-    title="Best lengths and step sizes (Choo 2000, Table 5.11)",
+    title="Best lengths and step sizes (Choo2000, Table 5.11)",
     setting=SETTING
-    + "Here every point of a grid of 3 lengths (half, once, twice the thesis's) and 3 eta (by factors of the root of "
-    "2) around each of its optima gets 20 of the chains, 16 and 4; the thesis's grid was wider, with 50.",
+    + "Here each point of a grid of 3 lengths (half, once and twice the thesis's) and 3 eta (spaced by a factor of "
+    "the square root "
+    "of 2) around each of its optima uses 20 of the chains, 16 and 4; the thesis's grid was wider, with 50.",
     cases=cases,
     groups={
         "Optima": (LENGTH, ETA, REJECTED, BEST),
@@ -153,7 +154,8 @@ EXPERIMENT = Experiment(
     },
     judge=judge,
     draw=draw,
-    notes="The optimum of a grid is chosen by figures with errors near a quarter, so the best setting varies with "
+    notes="The optimum of a grid is chosen from figures with errors of about a quarter, so the best setting varies "
+    "with "
     "the seed; best lengths and eta, and g there, are means over the optima of each seed. Where the grid is flat, no "
     "setting is meant.",
     in_words=lambda size: in_words(size, share=plan_of(size).tuning_share),

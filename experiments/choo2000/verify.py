@@ -1,8 +1,8 @@
 """Figs. 5.3, 5.7 and 5.8: the three methods sample one posterior, at 8 hidden units.
 
-They, and joint no-U-turn sampling, are compared with a Gibbs run of another seed that is several times as long: its
-conditional draws are exact, and it enters the region of large sigmas so seldom that a run of the thesis's size does
-not tell its tails.
+They, and joint no-U-turn sampling, are compared with a Gibbs run of another seed that is several times as long. Its
+conditional draws are exact, and it enters the region of large sigmas so seldom that a run of the thesis's size does not
+determine the tails.
 """
 
 import math
@@ -17,7 +17,7 @@ import numpy as np
 import ergonet
 from ergonet import diagnostics
 from experiments.choo2000 import data
-from experiments.choo2000.master import moderate_states
+from experiments.choo2000.master import initial_states
 from experiments.choo2000.methods import GIBBS, METHODS, VERIFY, Method, joint
 from experiments.choo2000.plan import Plan, plan_of
 from experiments.choo2000.sampling import draw as run_chains
@@ -27,7 +27,7 @@ from experiments.sizes import Size
 
 UNITS = 8
 NUM_CHAINS, SMOKE_CHAINS = 8, 2
-RECORDS, SMOKE_RECORDS = 400, 16  # of each chain
+RECORDS, SMOKE_RECORDS = 400, 16  # records of each chain
 DROPPED = 0.25
 SEED, REFERENCE_SEED, JOINT_SEED = 3000, 3500, 3600
 LONGER = {"smoke": 2, "quick": 2, "full": 8}  # times as many gradients in the reference
@@ -36,12 +36,12 @@ REFERENCE = "Gibbs, longer"
 FALSE_ALARM = 0.05
 SHARES = (0.25, 0.5, 0.75, 0.95)
 OF_U = data.GROUPS.index("u")
-CUTS = (6.0, 8.0)  # of log sigma_u: above all quantiles that are compared, near which is 4
-POINTS = 9  # of the grid of the surface, along each input
+CUTS = (6.0, 8.0)  # values of log sigma_u above all compared quantiles, which are near 4
+POINTS = 9  # points of the surface along each input
 
 MEAN = {group: Quantity(f"mean log sigma_{group}", 2) for group in data.GROUPS}
 SD = {group: Quantity(f"sd of log sigma_{group}", 2) for group in data.GROUPS}
-EFFECTIVE = {group: Quantity(f"effective draws, {group}") for group in data.GROUPS}
+EFFECTIVE = {group: Quantity(f"ESS, {group}") for group in data.GROUPS}
 SHIFT = {group: Quantity(f"z of the mean, {group}", 1) for group in data.GROUPS}
 BELOW = {
     (group, share): Quantity(f"z of the share below the quantile {share:g}, {group}", 1)
@@ -66,8 +66,8 @@ class Long:
     """A long run of a method.
 
     Attributes:
-        log_sigmas: `[chain, draw, group]`, its beginning dropped.
-        after_drop: states where the kept part begins, of the method's own target, `[chain, dim]`.
+        log_sigmas: log standard deviations `[chain, draw, group]`, without the dropped beginning.
+        after_drop: states at the beginning of the kept part, in the method's own coordinates `[chain, dim]`.
         surface: posterior mean of the network's output on the grid, `[point]`.
         samples: gradients and statistics.
     """
@@ -79,34 +79,34 @@ class Long:
 
 
 def grid() -> np.ndarray:
-    """Inputs of the surface, `[point, 2]`."""
+    """Inputs at which the surface is evaluated, `[point, 2]`."""
     along = np.linspace(-1, 1, POINTS, dtype=np.float32)
     return np.stack(np.meshgrid(along, along, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
 @cache
 def long_run(method: Method, plan: Plan, seed: int) -> Long:
-    """Gibbs begins in moderate states; the others where the kept part of its run begins, in 8 chains likewise."""
+    """Gibbs starts from `initial_states`; the others where the retained part of its run begins, also with 8 chains."""
     if method == GIBBS:
-        positions = moderate_states(UNITS, _chains(plan))
+        positions = initial_states(UNITS, _chains(plan))
     else:
-        positions = _begun(plan, seed, is_centred=method.is_centred)
+        positions = _begun(plan, seed, is_centered=method.is_centered)
     return _of_method(method, plan, positions, seed=SEED + 10 * seed + METHODS.index(method))
 
 
 @cache
 def reference(plan: Plan, seed: int, times: int) -> Long:
-    """Gibbs, so many times as long, from other states and another seed."""
+    """A Gibbs run that is several times as long, from other initial states and another seed."""
     longer = replace(plan, verify_gradients=times * plan.verify_gradients)
-    positions = moderate_states(UNITS, 2 * _chains(plan))[_chains(plan) :]
+    positions = initial_states(UNITS, 2 * _chains(plan))[_chains(plan) :]
     return _of_method(GIBBS, longer, positions, seed=REFERENCE_SEED + seed)
 
 
 @cache
 def joint_run(plan: Plan, seed: int) -> Long:
-    """No-U-turn sampling of non-centred weights and log precisions; what a transition costs is found by a pilot."""
-    positions = _begun(plan, seed, is_centred=False)
-    target, kernel = data.target(UNITS, is_centred=False), joint(JOINT_ACCEPTANCE)
+    """No-U-turn sampling of non-centered weights and log precisions; what a transition costs is found by a pilot."""
+    positions = _begun(plan, seed, is_centered=False)
+    target, kernel = data.target(UNITS, is_centered=False), joint(JOINT_ACCEPTANCE)
     warmup = min(JOINT_WARMUP, _records(plan))
     about: Any = {"seed": JOINT_SEED + seed, "warmup": warmup}
     pilot = run_chains(target, kernel, positions, num_draws=JOINT_PILOT, thin=1, **about)
@@ -120,7 +120,7 @@ def _of_method(method: Method, plan: Plan, positions: np.ndarray, *, seed: int) 
     cost = len(positions) * _records(plan) * length * method.gradients_per_step
     return _kept(
         run_chains(
-            data.target(UNITS, is_centred=method.is_centred),
+            data.target(UNITS, is_centered=method.is_centered),
             method.build(length, eta),
             positions,
             num_draws=_records(plan),
@@ -136,10 +136,10 @@ def _kept(samples: Any) -> Long:
     return Long(data.log_sigmas(samples)[:, first:], np.asarray(samples.positions[:, first]), surface, samples)
 
 
-def _begun(plan: Plan, seed: int, *, is_centred: bool) -> np.ndarray:
-    """States where the kept part of Gibbs's run begins."""
+def _begun(plan: Plan, seed: int, *, is_centered: bool) -> np.ndarray:
+    """States at the beginning of the kept part of the Gibbs run."""
     begun = long_run(GIBBS, plan, seed).after_drop
-    return begun if is_centred else data.non_centred(begun, UNITS)
+    return begun if is_centered else data.non_centered(begun, UNITS)
 
 
 def _chains(plan: Plan) -> int:
@@ -155,7 +155,7 @@ def _is_smoke(plan: Plan) -> bool:
 
 
 def runs(size: Size, seed: int) -> dict[str, Callable[[], Long]]:
-    """What makes every row; each is run once."""
+    """The functions that run the rows; each runs once."""
     plan, times = plan_of(size), LONGER[size.mode]
     found: dict[str, Callable[[], Long]] = {REFERENCE: partial(reference, plan, seed, times)}
     found |= {method.name: partial(long_run, method, plan, seed) for method in METHODS}
@@ -232,7 +232,7 @@ def _agrees(table: Table, name: str) -> Claim:
     least = min(table.mean(row, q.name) for row in (name, REFERENCE) for q in EFFECTIVE.values())
     told = (
         f"of {len(scores)} comparisons of means and of shares below quantiles the largest is {scores[most]:+.1f} "
-        f"Monte Carlo errors ({most}), the bound for all is {bound:.1f}; at least {least:.0f} effective draws a seed"
+        f"Monte Carlo errors ({most}), the bound for all is {bound:.1f}; an ESS of at least {least:.0f} per seed"
     )
     answer = bool(abs(scores[most]) < bound) if least >= 100 else None
     text = f"{name} has the marginal distributions of a longer run of Gibbs in all log sigmas"
@@ -240,13 +240,13 @@ def _agrees(table: Table, name: str) -> Claim:
 
 
 def _far_tail(table: Table) -> Claim:
-    """The same for the shares of log sigma_u that are far above its quantiles."""
+    """Whether the shares of log sigma_u far above the compared quantiles agree, by the same rule."""
     scores = {(name, cut): _over_seeds(table, name, FAR_Z[cut]) for name in ROWS for cut in CUTS}
     bound, most = _bound(len(CUTS)), float(np.max(np.abs(list(scores.values()))))
     shares = ", ".join(f"{name} {table.mean(name, FAR[CUTS[0]].name):.2f}" for name in (REFERENCE, *ROWS))
     told = ", ".join(f"{name} {score:+.1f} above {cut:g}" for (name, cut), score in scores.items())
     return Claim(
-        "far above, log sigma_u has the distribution that the longer run of Gibbs gives it",
+        "far above it, log sigma_u has the distribution of the longer run of Gibbs",
         None if math.isnan(most) else most < bound,
         f"% above {CUTS[0]:g}: {shares}; in Monte Carlo errors: {told}; the bound for all is {bound:.1f}",
     )
@@ -258,7 +258,7 @@ def _over_seeds(table: Table, name: str, score: Quantity) -> float:
 
 
 def _bound(num_scores: int) -> float:
-    """What the largest of so many scores of every row stays below with probability 95 %."""
+    """The bound that the largest of all scores stays below with probability 95 %."""
     from scipy.stats import norm
 
     return float(norm.isf(FALSE_ALARM / 2 / (len(ROWS) * num_scores)))
@@ -308,15 +308,15 @@ def _draw_surfaces(shown: Mapping[str, Long], path: Path) -> None:
     figure, axes = new_figure(14.0, 2.6, columns=len(surfaces))
     low, high = truth.min(), truth.max()
     for (name, values), ax in zip(surfaces.items(), axes, strict=True):
-        image = ax.imshow(values.reshape(POINTS, POINTS).T, origin="lower", extent=(-1, 1, -1, 1), vmin=low, vmax=high)
+        ax.imshow(values.reshape(POINTS, POINTS).T, origin="lower", extent=(-1, 1, -1, 1), vmin=low, vmax=high)
         ax.plot(*data.ROWS[:, :2].T, "w*", ms=6, mec="k", mew=0.4)
         ax.set(title=name, xlabel="x")
-    figure.colorbar(image, ax=axes)
+    figure.colorbar(axes[0].images[0], ax=axes)
     save(figure, path)
 
 
 def in_words(size: Size) -> str:
-    """How much is run."""
+    """The size of a run, in words."""
     millions = plan_of(size).verify_gradients / 1e6
     return (
         f"{size.num_seeds} seeds of {NUM_CHAINS} chains, {millions:g} million gradients for each method, of which the "
@@ -326,13 +326,13 @@ def in_words(size: Size) -> str:
 
 EXPERIMENT = Experiment(
     name="choo-verify",
-    title="Three methods, one posterior (Choo 2000, Figs. 5.3, 5.7, 5.8)",
+    title="Three methods, one posterior (Choo2000, Figs. 5.3, 5.7, 5.8)",
     setting="""
 Eight cases (Table 5.1), 8 hidden tanh units, priors of Table 5.2, lengths and eta of Table 5.3: Gibbs 400 and 0.35,
-Dynamical A 100 and 0.48, Dynamical B 300 and 0.08. Gibbs begins in moderate states (weights from their priors at the
-mean precision), the others where the kept part of Gibbs's chains begins: from a state that fits badly A does not move.
-*Gibbs, longer* is another run of Gibbs, of another seed. *Joint NUTS*, which is not in the thesis: weights non-centred,
-target acceptance 0.95, after 500 transitions of warm-up.
+Dynamical A 100 and 0.48, Dynamical B 300 and 0.08. Gibbs starts from weights drawn from their priors at the mean
+precision, the others where the retained part of the Gibbs chains begins: A does not move from a state that fits badly.
+*Gibbs, longer* is another run of Gibbs with another seed. *Joint NUTS*, which is not in the thesis: weights
+non-centered, target acceptance 0.95, after 500 transitions of warm-up.
 """,
     cases=cases,
     groups={
@@ -345,8 +345,10 @@ target acceptance 0.95, after 500 transitions of warm-up.
     },
     judge=judge,
     draw=draw,
-    notes="The thesis compares histograms by eye. *z*: a difference to the longer run of Gibbs in Monte Carlo standard "
-    "errors of both runs, added over seeds and divided by the root of their number in the verdict; its bound allows "
-    "for 5 % of false alarms in all comparisons of all rows together.",
+    notes="The thesis compares histograms by eye. *z*: the difference from the longer run of Gibbs in Monte Carlo "
+    "standard "
+    "errors of both runs; for the verdict, z is summed over seeds and divided by the square root of their number. Its "
+    "bound "
+    "allows for 5 % false alarms in all comparisons of all rows together.",
     in_words=in_words,
 )

@@ -1,1 +1,1 @@
-"""Tables of Lau, *Exploring Dynamic Hamiltonian Monte Carlo for Bayesian Neural Networks* (2018), chapter 4."""
+"""Tables of chapter 4 of the thesis Lau2018."""

@@ -40,23 +40,23 @@ SECONDS = Quantity("seconds")
 ERRORS = (SINGLE, SINGLE_SD, PREDICTIVE)
 EFFECTIVE = (MIN_ESS, MEDIAN_ESS, MIN_BULK, MEDIAN_BULK)
 COST = (DIVERGENCES, SATURATED, GRADIENTS_PER_DRAW, GRADIENTS, SECONDS)
-GROUPS = {"Test error": ERRORS, "Effective draws of the weights": EFFECTIVE, "Cost": COST}
+GROUPS = {"Test error": ERRORS, "ESS of the weights": EFFECTIVE, "Cost": COST}
 RATIOS = (MIN_ESS.name, MEDIAN_ESS.name)
 
 SETTING = """
 8x8 digits, the first 500 rows train, the last 500 test; 64-35-10 tanh, softmax, no biases, N(0, 1) on every weight
 (2590 of them); chains start from the prior, 4 of 1000 + 1000 transitions at full size; target acceptance 0.9, diagonal
-metric, float32, unless a row says otherwise. Two errors are reported. *Of single draws*: the mean over all draws of
-each draw's own test error, which is the quantity that fits the thesis's figures. *Of the posterior predictive*: the
-error of the averaged class probabilities, which is what a user gets.
+metric, float32, unless a row says otherwise. Two errors are reported. *Error of single draws*: the mean over all
+draws of the test error of each draw, which is the quantity that matches the thesis's figures. *Error of the posterior
+predictive*: the error of the averaged class probabilities, which is what a user gets.
 """
 
 NOTES = """
-Every test error that the thesis prints is a multiple of 1 / 500, as that of a single draw is and a mean over draws is
-not: where its figure lies within a few of *our* standard deviations between draws, it is what one draw may well give.
-ESS: of every weight, by the thesis's own variogram estimator (its section 2.7); *bulk ESS*: by ArviZ's. The thesis's
-levels near 1340 of 4000 kept draws are what its program gave, so ratios compare better than levels. Seconds: warm-up
-and sampling without compilation.
+Every test error that the thesis prints is a multiple of 1 / 500, as the error of a single draw is and a mean over draws
+is not. A figure within a few of *our* standard deviations between draws is what a single draw may well give. ESS: of
+every weight, by the variogram estimator of the thesis (its section 2.7); *bulk ESS*: by ArviZ. The thesis's values near
+1340 of 4000 draws depend on its program, so ratios are more comparable than values. Seconds: warm-up and sampling,
+without compilation.
 """
 
 
@@ -65,14 +65,14 @@ class Run:
     """A run of a sampler on the digits, as a row of a table.
 
     Attributes:
-        label: of the row.
+        label: label of the row.
         kernel: the transition.
-        hidden: units of the hidden layers.
-        prior_scale: standard deviation of every weight; None: 1 / sqrt(units of the first layer).
-        priors: of some leaves by pattern, in place of that; the others keep it.
+        hidden: numbers of units of the hidden layers.
+        prior_scale: prior standard deviation of every weight; None: 1 / sqrt(units of the first layer).
+        priors: priors by pattern of leaves, which replace `prior_scale` for these leaves.
         is_double: whether to compute in float64.
-        share: of the draws and the warm-up, for rows that cost too much.
-        most_chains: likewise.
+        share: share of the draws and of the warm-up, for rows that cost too much.
+        most_chains: maximum number of chains, for rows that cost too much.
         source: the thesis's figures by quantity name.
     """
 
@@ -87,7 +87,7 @@ class Run:
     source: Mapping[str, float] = field(default_factory=dict)
 
     def case(self) -> Case:
-        """The row, to be measured."""
+        """The row of the table."""
         return Case(self.label, self.measure, self.source)
 
     def measure(self, size: Size, seed: int) -> dict[str, float]:
@@ -96,7 +96,7 @@ class Run:
             return score(self.sample(size, seed), self.kernel)
 
     def sample(self, size: Size, seed: int) -> ergonet.Samples:
-        """The draws of one seed, in the precision of the caller."""
+        """Draws for one seed, in the precision of the caller."""
         part = size.part(self.share, self.most_chains)
         hidden = tuple(size.units(units) for units in self.hidden)
         scale = 1 / math.sqrt(hidden[0]) if self.prior_scale is None else self.prior_scale
@@ -146,7 +146,7 @@ def target(
 
 
 def score(samples: ergonet.Samples, kernel: Any) -> dict[str, float]:
-    """Every quantity of a run."""
+    """All quantities of a run."""
     truth = np.asarray(data().y_test)
     dtype = samples.positions.dtype
     x_test = np.asarray(data().x_test, dtype)
@@ -175,7 +175,7 @@ def score(samples: ergonet.Samples, kernel: Any) -> dict[str, float]:
 
 
 def _of_hyperparameters(samples: ergonet.Samples) -> dict[str, float]:
-    """ESS of the variances sigma^2, the least over all groups; nothing where none is learned."""
+    """Smallest ESS of the variances sigma^2 over all groups; empty if none is learned."""
     precisions = [
         values.reshape(*values.shape[:2], -1)
         for name, values in samples.parameters().items()
@@ -191,7 +191,7 @@ def _of_hyperparameters(samples: ergonet.Samples) -> dict[str, float]:
 
 
 def draw_errors(samples: ergonet.Samples, x: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Share of the rows that each draw gets wrong, `[chain, draw]`."""
+    """Test error of each draw, a share of the rows `[chain, draw]`."""
     model: Any = samples.target.model  # type: ignore[union-attr]
     inputs = jnp.asarray(model.network.prepare(x))
     found = [_wrong(model, jnp.asarray(chain), inputs, jnp.asarray(truth)) for chain in samples.positions]

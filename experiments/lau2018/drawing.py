@@ -9,7 +9,7 @@ from experiments.record import Table
 
 
 def errors_picture(name: str) -> Callable[[Table, Path], Mapping[str, str]]:
-    """What draws `NAME.png` with single-draw and predictive errors of every row."""
+    """A function that draws `NAME.png` with the single-draw and predictive errors of every row."""
 
     def draw(table: Table, folder: Path) -> Mapping[str, str]:
         file = f"{name}.png"

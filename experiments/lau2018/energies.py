@@ -1,4 +1,4 @@
-"""The same trajectories in float32 and in float64, and potentials of as many rows as one likes."""
+"""Trajectories computed in both float32 and float64, and potentials for any number of rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ import numpy as np
 
 from experiments.lau2018.digits import data, target
 
-PIXEL_NOISE = 0.1  # of sd 1: makes every row another one
+PIXEL_NOISE = 0.1  # scale of the random numbers that make all rows differ
 ACCEPTED = 0.8
 LARGEST_STEP, SMALLEST_STEP = 0.5, 0.005  # at 500 rows; in proportion to rows^-1/2
-HALVINGS = 8  # of the interval between them, on the logarithmic scale
+HALVINGS = 8  # number of halvings of the interval between them, on the logarithmic scale
 SEARCH_POINTS = 10
 
 
 @dataclass(frozen=True)
 class Both:
-    """A posterior in both precisions, and the classes of its rows at every starting point, `[point, rows]`."""
+    """A posterior in both precisions, and the classes of its rows for every starting point `[point, rows]`."""
 
     single: Any
     double: Any
@@ -29,19 +29,20 @@ class Both:
 
     @property
     def num_rows(self) -> int:
-        """Of the data."""
+        """Number of rows of the data."""
         return self.classes.shape[1]
 
 
 @dataclass(frozen=True)
 class Ends:
-    """Where trajectories are, `[point, dim]`, and their energies `[point]`, as NumPy float64.
+    """Ends of trajectories and their energies, as NumPy float64.
 
     Attributes:
-        positions: of all trajectories.
-        momenta: likewise.
-        whole: H = U + p'p / 2.
-        around: the same without U at the start of the trajectory, taken off as samplers do (`Target.around`).
+        positions: positions `[point, dim]`.
+        momenta: momenta `[point, dim]`.
+        whole: energies H = U + p'p / 2 `[point]`.
+        around: energies less U at the start of the trajectory `[point]`, computed as samplers do
+            (`AbstractTarget.relative_to`).
     """
 
     positions: np.ndarray
@@ -51,7 +52,7 @@ class Ends:
 
 
 def training_rows(hidden: tuple[int, ...], priors: Mapping[str, Any], count: int) -> Both:
-    """The posterior given the training rows, the same for so many points."""
+    """The posterior given the training rows, the same for each of `count` points."""
     classes = np.asarray(data().y_train, np.int32)
     single = target(hidden, 1.0, is_double=False, priors=priors)
     with jax.enable_x64(True):
@@ -117,7 +118,7 @@ def energies(posterior: Any, classes: np.ndarray, first: Any, ends: tuple[Any, A
 
 @eqx.filter_jit
 def _energies(posterior: Any, points: tuple[jax.Array, ...]) -> jax.Array:
-    """`[point, 2]`: whole, around the start."""
+    """Energies `[point, 2]`: whole, and relative to the start."""
 
     def one(point: tuple[jax.Array, ...]) -> jax.Array:
         classes, first, position, momentum = point
@@ -129,7 +130,7 @@ def _energies(posterior: Any, points: tuple[jax.Array, ...]) -> jax.Array:
 
 @eqx.filter_jit
 def potentials(posterior: Any, classes: jax.Array, positions: jax.Array) -> jax.Array:
-    """`[point, 2]`: potentials as they are, and around the first position, all with the same classes."""
+    """Potentials `[point, 2]`: whole, and relative to the first position, all with the same classes."""
     given, moved = _given(posterior, classes, positions[0])
     return jax.lax.map(lambda position: jnp.stack([given.potential(position), moved.potential(position)]), positions)
 
@@ -162,20 +163,20 @@ def _leapfrog(
 
 
 def _given(posterior: Any, classes: jax.Array, first: jax.Array) -> tuple[Any, Any]:
-    """The posterior given other classes, as it is and around a position."""
+    """The posterior given other classes, whole and relative to a position."""
     shown = jax.nn.one_hot(classes, posterior.targets.shape[0], axis=0, dtype=posterior.targets.dtype)
     given = eqx.tree_at(lambda one: one.targets, posterior, shown)
-    return given, given.around(given.origin(first))
+    return given, given.relative_to(given.reference_point(first))
 
 
 def acceptance(start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Metropolis's, of energies; 0 where they are not finite."""
+    """Metropolis acceptance probability of energies; 0 where they are not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.nan_to_num(np.exp(np.minimum(0.0, start - end)), nan=0.0)
 
 
 def accepted_step(both: Both, starts: tuple[np.ndarray, np.ndarray], length: int) -> np.float32:
-    """About the step size at which 0.8 of such trajectories are accepted, from some of them in float32."""
+    """Approximate step size with a mean acceptance of 0.8, found with some of the trajectories in float32."""
     some = tuple(part[:SEARCH_POINTS] for part in starts)
     unit = (len(data().x_train) / both.num_rows) ** 0.5
     low, high = SMALLEST_STEP * unit, LARGEST_STEP * unit

@@ -24,13 +24,13 @@ from experiments.record import Case, Claim, Experiment, Table
 from experiments.sizes import Size
 
 STEP_SIZE = 0.01
-ENOUGH = 100  # effective draws: what the thesis calls meaningful lies far above, what it does not far below
-GIBBS, TUNED, CENTERED, NON_CENTERED = "Gibbs, e = 0.01", "Gibbs, tuned", "joint, centred", "joint, non-centred"
+ENOUGH = 100  # ESS; runs that the thesis calls meaningful are far above, the others far below
+GIBBS, TUNED, CENTERED, NON_CENTERED = "Gibbs, e = 0.01", "Gibbs, tuned", "joint, centered", "joint, non-centered"
 
 
-def prior(parametrisation: str) -> dict[str, priors.NormalGamma]:
+def prior(parametrization: str) -> dict[str, priors.NormalGamma]:
     """Gamma(0.5, 0.5) on the precision of the input weights."""
-    return {"layers.0.weight": priors.NormalGamma(1.0, 1.0, "leaf", parametrisation)}
+    return {"layers.0.weight": priors.NormalGamma(1.0, 1.0, "leaf", parametrization)}
 
 
 JOINT = NUTS(target_acceptance=TARGET_ACCEPTANCE)
@@ -58,12 +58,12 @@ def judge(table: Table) -> Sequence[Claim]:
     real = significant(joint)
     return [
         Claim(
-            "joint sampling of centred weights cannot sample the variance, of non-centred weights it can",
+            "joint sampling of centered weights cannot sample the variance, but of non-centered weights it can",
             of_variance[CENTERED] < ENOUGH <= of_variance[NON_CENTERED],
             f"ESS of sigma^2: {told}; enough is {ENOUGH}",
         ),
         Claim(
-            "joint sampling of non-centred weights is more efficient than the Gibbs sampler with step size 0.01",
+            "joint sampling of non-centered weights is more efficient than the Gibbs sampler with step size 0.01",
             of_variance[NON_CENTERED] > of_variance[GIBBS] and ours[NON_CENTERED] > ours[GIBBS],
             f"ESS of sigma^2 {of_variance[NON_CENTERED]:.0f} against {of_variance[GIBBS]:.0f}, min ESS of the weights "
             f"{ours[NON_CENTERED]:.0f} against {ours[GIBBS]:.0f}",
@@ -85,15 +85,15 @@ def judge(table: Table) -> Sequence[Claim]:
 
 EXPERIMENT = Experiment(
     name="lau-gibbs",
-    title="Gibbs against joint sampling of a precision (Lau 2018, Table 4.3)",
+    title="Gibbs against joint sampling of a precision (Lau2018, Table 4.3)",
     setting=SETTING
     + "The prior of the input weights is N(0, sigma^2) with sigma^-2 ~ Gamma(0.5, 0.5); the output weights keep "
     f"N(0, 1). *{GIBBS}* is the thesis's Gibbs sampler: the precision from its Gamma distribution, then a no-U-turn "
     f"trajectory with identity metric and step size {STEP_SIZE}; *{TUNED}* is ours, with metric and step size found by "
     "the warm-up. Chains start with sigma^2 within a factor e of 1.",
     cases=cases,
-    groups={**GROUPS, "Effective draws of the weights": (*EFFECTIVE, VARIANCE_ESS, VARIANCE_BULK)},
+    groups={**GROUPS, "ESS of the weights": (*EFFECTIVE, VARIANCE_ESS, VARIANCE_BULK)},
     judge=judge,
     draw=errors_picture("lau-gibbs"),
-    notes=NOTES + "ESS of weights: of their coordinates, which under a non-centred prior are the standardised weights.",
+    notes=NOTES + "ESS of weights: of their coordinates, under a non-centered prior the standardized weights.",
 )

@@ -1,4 +1,4 @@
-"""Table 4.11: 2, 3 and 4 hidden layers of 35 units, beside the one of the other tables."""
+"""Table 4.11: 2, 3 and 4 hidden layers of 35 units, beside the single layer of the other tables."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ from experiments.sizes import Size
 REFERENCE = "1 hidden layer"
 QUICK_SHARE = 0.3
 SOURCES = {
-    1: figures(23.4, 358, 1348),  # of Table 4.9; Table 4.11 begins with 2
+    1: figures(23.4, 358, 1348),  # from Table 4.9; Table 4.11 begins with 2 layers
     2: figures(16.4, 284, 1596),
     3: figures(16.8, 246, 1418),
     4: figures(49.8, 402, 1310),
@@ -35,7 +35,7 @@ SOURCES = {
 
 
 def label(layers: int) -> str:
-    """Of a row."""
+    """The label of a row."""
     return REFERENCE if layers == 1 else f"{layers} hidden layers"
 
 
@@ -60,15 +60,25 @@ def judge(table: Table) -> Sequence[Claim]:
         f"the min ESS {', '.join(f'{one:.2f}' for one in least)} times"
     )
     return [
-        _moves(table, [(label(2), label(1)), (label(3), label(1))], "2 and 3 layers err less than 1", rises=False),
-        _moves(table, [(label(4), label(2)), (label(4), label(3))], "4 layers err far more than 2 and 3", rises=True),
+        _moves(
+            table,
+            [(label(2), label(1)), (label(3), label(1))],
+            "2 and 3 layers have smaller errors than 1",
+            rises=False,
+        ),
+        _moves(
+            table,
+            [(label(4), label(2)), (label(4), label(3))],
+            "4 layers have a far larger error than 2 and 3",
+            rises=True,
+        ),
         Claim("the ESS does not fall with the layers", min(ratios) >= 1 / FACTOR, told),
         claims.one_draw(table),
     ]
 
 
 def _moves(table: Table, pairs: Sequence[tuple[str, str]], text: str, *, rises: bool) -> Claim:
-    """Judged by single draws, as the thesis did; the predictive is told besides."""
+    """A change of the error, judged by single draws as in the thesis; the predictive error is reported, too."""
     single = differences(table, pairs, SINGLE)
     real = significant(single)
     holds = None if real is None else len(real) == len(pairs) and all((one.value > 0) == rises for one in real)
@@ -81,7 +91,7 @@ def _moves(table: Table, pairs: Sequence[tuple[str, str]], text: str, *, rises: 
 
 EXPERIMENT = Experiment(
     name="lau-layers",
-    title="2, 3 and 4 hidden layers (Lau 2018, Table 4.11)",
+    title="2, 3 and 4 hidden layers (Lau2018, Table 4.11)",
     setting=SETTING
     + "Layers of 35 units, so 2590, 3815, 5040 and 6265 weights; NUTS. The row of 1 layer is not in that table: its "
     "figures are those of Table 4.9. "

@@ -74,12 +74,12 @@ THESIS_DRAWS = 4000
 
 
 def label(prior: str, metric: str) -> str:
-    """Of a row."""
+    """The label of a row."""
     return metric if prior == NORMAL else f"{prior}, {metric}"
 
 
 def runs(size: Size) -> list[Run]:
-    """The rows at a size, those that cost too much shortened, or left out of a quick run."""
+    """The runs of a size; costly ones are shortened, and left out of a quick run."""
     is_quick = size.mode == "quick"
     found = []
     for prior, (chosen, by_metric) in GIVEN.items():
@@ -96,7 +96,7 @@ def runs(size: Size) -> list[Run]:
 
 
 def cases(size: Size) -> list[Case]:
-    """The rows, with the ESS as a share of the draws: some rows have fewer."""
+    """The rows, with the ESS as a share of the draws, since some rows have fewer draws."""
 
     def measured(run: Run) -> Case:
         part = size.part(run.share, run.most_chains)
@@ -117,14 +117,16 @@ def judge(table: Table) -> Sequence[Claim]:
     known = [prior for prior in GIVEN if label(prior, DIAGONAL) in table.labels]
     dense = [prior for prior in known if label(prior, DENSE) in table.labels]
     found = [
-        _worse(table, dense, "the dense metric errs far more than the diagonal one"),
+        _worse(table, dense, "the dense metric has far larger errors than the diagonal one"),
         _less_effective(table, dense),
         _slower(table, dense),
     ]
     for prior in known:
         labels = [label(prior, metric) for metric in (DIAGONAL, IDENTITY)]
         found += [
-            claims.errors_agree(table, labels, f"identity and diagonal metric err alike ({prior} prior)"),
+            claims.errors_agree(
+                table, labels, f"identity and diagonal metric have the same test errors ({prior} prior)"
+            ),
             _ess_agrees(table, labels, prior),
         ]
     return [*found, claims.one_draw(table)]
@@ -172,7 +174,7 @@ def _slower(table: Table, known: Sequence[str]) -> Claim:
 
 
 def _ess_agrees(table: Table, labels: Sequence[str], prior: str) -> Claim:
-    """Alike under the normal prior; under those with a learned scale the thesis finds the diagonal metric ahead."""
+    """Equal ESS under the normal prior; with a learned scale the thesis finds the diagonal metric ahead."""
     if prior == NORMAL:
         return claims.ess_agrees(table, labels, f"identity and diagonal metric are as efficient ({prior} prior)")
     ratios = {ess: table.mean(labels[0], ess.name) / table.mean(labels[1], ess.name) for ess in (MEDIAN_ESS, MIN_ESS)}
@@ -186,9 +188,9 @@ def _ess_agrees(table: Table, labels: Sequence[str], prior: str) -> Claim:
 
 EXPERIMENT = Experiment(
     name="lau-metric",
-    title="Dense, diagonal and identity metric (Lau 2018, Table 4.10)",
+    title="Dense, diagonal and identity metric (Lau2018, Table 4.10)",
     setting=SETTING
-    + "NUTS. *NIG*: the prior of the output weights is N(0, sigma^2) with sigma^-2 ~ Gamma(0.5, 0.5), non-centred, "
+    + "NUTS. *NIG*: the prior of the output weights is N(0, sigma^2) with sigma^-2 ~ Gamma(0.5, 0.5), non-centered, "
     "which the thesis does not say of this table but of Table 4.4; *NIG ARD*: a sigma for each output, whose incoming "
     "weights share it. A dense step costs two products with a 2590 x 2590 matrix and learned scales need trajectories "
     f"of up to 1023 steps, so some rows are shortened. Dense: at most {MOST_DOUBLINGS} doublings (127 steps), "
@@ -197,7 +199,7 @@ EXPERIMENT = Experiment(
     f"run the dense row has {QUICK_DENSE_SHARE:.1%}, the NIG rows have {QUICK_LEARNED_SHARE:.0%} and their dense rows "
     "are left out.",
     cases=cases,
-    groups={**GROUPS, "Effective draws of the weights": (*EFFECTIVE, *SHARES, VARIANCE_ESS, VARIANCE_BULK)},
+    groups={**GROUPS, "ESS of the weights": (*EFFECTIVE, *SHARES, VARIANCE_ESS, VARIANCE_BULK)},
     judge=judge,
     draw=errors_picture("lau-metric"),
     notes=NOTES

@@ -1,8 +1,8 @@
 """Table 4.12 and section 4.10: float32 against float64, for a normal prior and one with a learned scale.
 
-Three experiments: whole runs in either precision; the same trajectory, from a draw of the float64 run with a momentum
-from N(0, I), followed in both by leapfrog steps of half the size that the run was tuned to; and, which is ours, such
-trajectories for more and more rows (`energies.py`).
+Three experiments: complete runs in either precision; the same trajectory, from a draw of the float64 run with a
+momentum from N(0, I), computed in both precisions with half the tuned step size; and, added here, such trajectories for
+increasing numbers of rows (`energies.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ LENGTHS = (10, 50, 100, 200, 500, 1000)
 MANY_ROWS, LENGTH_OF_ROWS = (500, 5000, 50000, 500000), 20
 NUM_ROW_COUNTS = {"smoke": 2, "quick": 2, "full": 4}
 NUM_POINTS = {"smoke": 3, "quick": 20, "full": 50}
-MOST_ROWS = 5_000_000  # of all points together
+MOST_ROWS = 5_000_000  # rows of all points together
 STEP_SHARE = 0.5
 ORDER = 10**0.5  # either way: the same order of magnitude
 
@@ -70,7 +70,7 @@ DIFFERENCES = (ABSOLUTE, SIGNED, OF_STATES, RELATIVE, AROUND, ENERGY_ERROR, ACCE
 STEP_SIZE = Quantity("step size", -2)
 ROUNDING = Quantity("sd of U32 - U64", -2)
 ROUNDING_AROUND = Quantity("sd of U32 - U64, around a draw", -2)
-MOST_CHANGE = 1e-3  # of an acceptance on average, at any number of rows
+MOST_CHANGE = 1e-3  # largest mean change of an acceptance, at any number of rows
 INFORMATIVE = (0.6, 0.95)  # acceptances that a change of the energies would show in
 NEAR = 1e-3  # around one draw: far enough for roundings to differ, near enough to hold them in double precision
 SINGLE_PRECISION, DOUBLE_PRECISION = "float32", "float64"
@@ -92,12 +92,12 @@ PRECISIONS = {prior: (FLOATS[prior].label, DOUBLES[prior].label) for prior in FL
 
 
 def length_label(length: int, prior: str = NORMAL) -> str:
-    """Of a row of trajectories over the 500 training rows."""
+    """The label of trajectories of a length over the 500 training rows."""
     return f"{length} steps, 500 rows" if prior == NORMAL else f"{prior}, {length} steps"
 
 
 def rows_label(rows: int) -> str:
-    """Of a row of trajectories over so many rows."""
+    """The label of trajectories over `rows` rows."""
     return f"{LENGTH_OF_ROWS} steps, {rows} different rows"
 
 
@@ -146,7 +146,7 @@ def _trajectories(size: Size, seed: int, prior: str) -> dict[int, dict[str, floa
 
 
 def _of_rows(size: Size, seed: int, rows: int) -> dict[str, float]:
-    """The differences over trajectories of that many rows, and how far potentials near a draw scatter."""
+    """The differences over trajectories of that many rows, and the scatter of potentials near a draw."""
     count = min(NUM_POINTS[size.mode], MOST_ROWS // rows)
     both, positions = different_rows(size.units(UNITS), rows, count, seed)
     momenta = _momenta(positions, seed)
@@ -185,7 +185,7 @@ def _compare(
 
 
 def _differences(double: tuple[Ends, Ends], single: tuple[Ends, Ends], evaluated: Ends) -> dict[str, float]:
-    """Of the starts and the ends in either precision, and the ends of float32 evaluated in float64."""
+    """Differences between the ends in either precision, and of the float32 ends evaluated in float64."""
     (start64, end64), (start32, end32) = double, single
     change, error64 = end64.whole - end32.whole, end64.around - start64.around
     accepted64 = acceptance(start64.around, end64.around)
@@ -211,7 +211,7 @@ def judge(table: Table) -> Sequence[Claim]:
     found = []
     for prior in known:
         found += [
-            claims.errors_agree(table, PRECISIONS[prior], f"both precisions err alike ({prior} prior)"),
+            claims.errors_agree(table, PRECISIONS[prior], f"both precisions have the same test errors ({prior} prior)"),
             claims.ess_agrees(table, PRECISIONS[prior], f"both precisions are as efficient per draw ({prior} prior)"),
             *_of_energies(table, prior),
         ]
@@ -264,24 +264,25 @@ def _larger(table: Table) -> Claim:
 
 
 def _rounding(table: Table, labels: Sequence[str]) -> Claim:
-    """Ours, not the thesis's."""
+    """A claim of ours, not of the thesis."""
     plain, around = (_told(table, labels, one) for one in (ROUNDING, ROUNDING_AROUND))
     lower = [table.mean(label, ROUNDING_AROUND.name) < table.mean(label, ROUNDING.name) for label in labels]
     return Claim(
-        "(ours, not the thesis's) a potential around a draw rounds less than the whole one at any number of rows",
+        "(our claim, not the thesis's) potentials relative to a draw have smaller rounding errors, for any number "
+        "of rows",
         all(lower),
         f"sd of U32 - U64 {plain} as it is, {around} around a draw, for {', '.join(labels)}",
     )
 
 
 def _drift(table: Table, labels: Sequence[str]) -> Claim:
-    """Ours, not the thesis's; cannot be told where so many or so few are accepted that no change would show."""
+    """A claim of ours, not of the thesis; undecided if the acceptance is too high or too low to show a change."""
     rates = [table.mean(label, ACCEPTANCE.name) for label in labels]
     is_informative = all(INFORMATIVE[0] <= rate <= INFORMATIVE[1] for rate in rates)
     is_small = all(table.mean(label, ACCEPTANCE_CHANGE.name) <= MOST_CHANGE for label in labels)
     return Claim(
-        f"(ours, not the thesis's) float32 changes an acceptance near {ACCEPTED:g} by {MOST_CHANGE:.1%} at most on "
-        f"average, whatever the number of rows",
+        f"(our claim, not the thesis's) float32 changes an acceptance near {ACCEPTED:g} by {MOST_CHANGE:.1%} at most "
+        f"on average, whatever the number of rows",
         is_small if is_informative else None,
         f"by {_told(table, labels, ACCEPTANCE_CHANGE)} around the start, by {_told(table, labels, WHOLE_CHANGE)} with "
         f"whole energies, at acceptances of {', '.join(f'{rate:.2f}' for rate in rates)}, for {', '.join(labels)}",
@@ -293,7 +294,7 @@ def _told(table: Table, labels: Sequence[str], quantity: Quantity) -> str:
 
 
 def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """Errors by precision; differences against the length."""
+    """Draw errors by precision, and differences against the length."""
     errors, differences = "lau-precision.png", "lau-precision-energy.png"
     shown = [label for pair in PRECISIONS.values() for label in pair if label in table.labels]
     runs = Table({label: table.values[label] for label in shown}, table.sources)
@@ -301,11 +302,11 @@ def draw(table: Table, folder: Path) -> Mapping[str, str]:
     figure, (axes,) = new_figure(8.6, 3.6)
     for prior, style in ((NORMAL, "o-"), (GAMMA, "s:")):
         labels = [label for label in LENGTH_LABELS[prior] if label in table.labels]
-        for quantity, colour in ((ABSOLUTE, OURS), (OF_STATES, OTHER)) if labels else ():
+        for quantity, color in ((ABSOLUTE, OURS), (OF_STATES, OTHER)) if labels else ():
             means = [table.mean(label, quantity.name) for label in labels]
             sds = np.nan_to_num([table.error(label, quantity.name) for label in labels])
             named = f"{prior}: {quantity.name.removeprefix('mean ')}"
-            axes.errorbar(LENGTHS, means, yerr=sds, fmt=style, color=colour, capsize=3, label=named)
+            axes.errorbar(LENGTHS, means, yerr=sds, fmt=style, color=color, capsize=3, label=named)
         of_thesis, dashes = THESIS_DIFFERENCES[prior], "--" if prior == NORMAL else ":"
         if labels:
             axes.axhline(of_thesis, color=THESIS, ls=dashes, lw=1, label=f"thesis, {prior}: {of_thesis:g}")
@@ -324,9 +325,9 @@ def draw(table: Table, folder: Path) -> Mapping[str, str]:
 
 EXPERIMENT = Experiment(
     name="lau-precision",
-    title="float32 against float64 (Lau 2018, Table 4.12 and section 4.10)",
+    title="float32 against float64 (Lau2018, Table 4.12 and section 4.10)",
     setting=SETTING
-    + "NUTS. *NIG*: the prior of the output weights is N(0, sigma^2) with sigma^-2 ~ Gamma(0.5, 0.5), non-centred; "
+    + "NUTS. *NIG*: the prior of the output weights is N(0, sigma^2) with sigma^-2 ~ Gamma(0.5, 0.5), non-centered; "
     f"its runs have {LEARNED_SHARE:.0%} of the warm-up and of the draws, as they need up to 1023 steps a draw. The "
     f"trajectories: {NUM_POINTS['full']} draws of each float64 run, rounded to float32, each with a momentum from "
     "N(0, I), identity metric, half the step size that the run was tuned to; the same start in both precisions, the "

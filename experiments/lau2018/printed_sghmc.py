@@ -1,42 +1,44 @@
-"""Algorithm 16 of Lau 2018 as it is printed, as a kernel of the minibatch loop; no sampler of anything.
+"""Algorithm 16 of Lau2018 exactly as printed, as a minibatch kernel; it does not sample the posterior.
 
 For each draw v ~ e N(0, 1), then L times: q <- q + v, then v <- -l g(q) - a v + N(0, 2 (a - b l)), with g the gradient
 of the minibatch potential, l the learning rate and a the momentum decay. Against SGHMC (`ergonet.SGHMC`) it drops v on
 the right-hand side, so that no momentum is left after two steps; its noise has variance 2 a where 2 a l is meant; and
-the velocity is drawn with a standard deviation e that nothing else knows. What remains is Langevin dynamics at the
-temperature a / l in place of 1.
+the velocity is drawn with a standard deviation e that occurs nowhere else. What remains is Langevin dynamics at the
+temperature a / l instead of 1.
 """
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ergonet.models.target import Target
+from ergonet._numbers import real
+from ergonet.draws.statistics import Statistic, statistics
 from ergonet.samplers.stochastic.base import (
     CONSTANT,
     AbstractMinibatchKernel,
+    GradientInfo,
     Pace,
-    StepInfo,
     minibatch_gradient,
-    without_test,
+    one_gradient,
 )
 from ergonet.samplers.stochastic.noise import normals
 from ergonet.samplers.stochastic.schedule import AbstractSchedule
+from ergonet.target.contract import AbstractDensity
 
 FRESH_KEY = 0x16
 
 
 class PrintedState(eqx.Module):
-    """Where a chain is, and its velocity."""
+    """The position and the velocity of a chain."""
 
     position: jax.Array
     velocity: jax.Array
 
 
 class PrintedSGHMC(AbstractMinibatchKernel):
-    """See the module's docstring; b = 0. e and L are arrays, so that a grid is compiled once."""
+    """The kernel of the module's docstring with b = 0; e and L are arrays, so that a grid compiles once."""
 
-    learning_rate: float | None = eqx.field(static=True)
+    learning_rate: float | None
     velocity_scale: jax.Array
     length: jax.Array
     momentum_decay: float = eqx.field(static=True)
@@ -55,7 +57,7 @@ class PrintedSGHMC(AbstractMinibatchKernel):
             momentum_decay: a, in (0, 1).
             batch_size: rows of a minibatch.
         """
-        self.learning_rate, self.velocity_scale = learning_rate, jnp.asarray(velocity_scale)
+        self.learning_rate, self.velocity_scale = real(learning_rate), jnp.asarray(velocity_scale)
         self.length = jnp.asarray(length, jnp.int32)
         self.momentum_decay, self.batch_size, self.schedule = momentum_decay, batch_size, CONSTANT
 
@@ -63,12 +65,15 @@ class PrintedSGHMC(AbstractMinibatchKernel):
     def steps_per_draw(self) -> int:  # type: ignore[override]
         return int(self.length)
 
-    def init(self, key: jax.Array, target: Target, position: jax.Array, step_size: jax.Array) -> PrintedState:
+    def statistics(self) -> tuple[Statistic, ...]:
+        return statistics(GradientInfo)
+
+    def init(self, key: jax.Array, target: AbstractDensity, position: jax.Array, step_size: jax.Array) -> PrintedState:
         return PrintedState(position, jnp.zeros_like(position))
 
     def step(
-        self, key: jax.Array, target: Target, state: PrintedState, rows: object, pace: Pace
-    ) -> tuple[PrintedState, StepInfo]:
+        self, key: jax.Array, target: AbstractDensity, state: PrintedState, rows: object, pace: Pace
+    ) -> tuple[PrintedState, GradientInfo]:
         size, dtype = state.velocity.size, state.velocity.dtype
         velocity = jax.lax.cond(
             pace.number % self.length == 0,
@@ -79,4 +84,4 @@ class PrintedSGHMC(AbstractMinibatchKernel):
         potential, gradient = minibatch_gradient(target, position, rows)
         noise = (2 * self.momentum_decay) ** 0.5 * normals(key, size, dtype)
         velocity = -pace.step_size * gradient - self.momentum_decay * velocity + noise
-        return PrintedState(position, velocity), without_test(potential)
+        return PrintedState(position, velocity), one_gradient(potential)

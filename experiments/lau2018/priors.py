@@ -29,7 +29,7 @@ from experiments.record import Case, Claim, Experiment, Table
 from experiments.sizes import Size
 
 NORMAL, HORSESHOE, HORSESHOE_ARD = "normal", "horseshoe", "horseshoe ARD"
-REGULARIZED, REGULARIZED_ARD = "regularised horseshoe", "regularised horseshoe ARD"
+REGULARIZED, REGULARIZED_ARD = "regularized horseshoe", "regularized horseshoe ARD"
 GAMMA, GAMMA_ARD = "normal-inverse-gamma", "normal ARD"
 UNIT = "incoming"
 QUICK_SHARE = 0.5
@@ -77,7 +77,7 @@ def judge(table: Table) -> Sequence[Claim]:
             _all_gain(gains),
             "min ESS with ARD over without, by geometric means: "
             f"{', '.join(f'{math.exp(one.value):.2f} (p = {one.probability:.2g})' for one in gains)} "
-            "(normal, regularised horseshoe, horseshoe)",
+            "(normal, regularized horseshoe, horseshoe)",
         ),
         Claim(
             "the plain horseshoe hardly converges",
@@ -86,7 +86,7 @@ def judge(table: Table) -> Sequence[Claim]:
             f"{least[NORMAL]:.0f} and {table.mean(NORMAL, MEDIAN_ESS.name):.0f} with the normal prior",
         ),
         Claim(
-            "the regularised horseshoe does not diverge, the plain one does",
+            "the regularized horseshoe does not diverge, the plain one does",
             diverged[REGULARIZED] < 1 <= diverged[HORSESHOE],
             f"divergences per run {diverged[REGULARIZED]:.1f} against {diverged[HORSESHOE]:.1f}",
         ),
@@ -95,7 +95,7 @@ def judge(table: Table) -> Sequence[Claim]:
 
 
 def _all_gain(gains: Sequence[Difference]) -> bool | None:
-    """Whether every ratio is above 1 beyond the errors; None where some could be either."""
+    """Whether every ratio is significantly above 1; None if some are undecided."""
     real = significant(gains)
     if real is None:
         return None
@@ -106,17 +106,17 @@ def _all_gain(gains: Sequence[Difference]) -> bool | None:
 
 EXPERIMENT = Experiment(
     name="lau-priors",
-    title="Priors of the output weights (Lau 2018, Table 4.4)",
+    title="Priors of the output weights (Lau2018, Table 4.4)",
     setting=SETTING
     + "NUTS; the prior changes on the hidden-to-output weights only. Where the thesis gives no numbers: sigma^-2 ~ "
     "Gamma(0.5, 0.5); *normal ARD* is read as normal-inverse-gamma with a variance for each unit; ARD groups are the "
-    "weights that enter a unit, as its definition says, here an output. All scales are non-centred; half-Cauchy scales "
-    "are products of a half-normal and the *root* of an inverse gamma (the thesis multiplies by the inverse gamma "
-    f"itself). In a quick run the rows of hierarchical priors have {QUICK_SHARE:.0%} of the transitions.",
+    "weights that enter a unit, as its definition says, here an output. All scales are non-centered; half-Cauchy "
+    "scales are products of a half-normal and the *root* of an inverse gamma (the thesis multiplies by the inverse "
+    f"gamma itself). In a quick run the rows of hierarchical priors have {QUICK_SHARE:.0%} of the transitions.",
     cases=cases,
-    groups={**GROUPS, "Effective draws of the weights": (*EFFECTIVE, VARIANCE_ESS, VARIANCE_BULK)},
+    groups={**GROUPS, "ESS of the weights": (*EFFECTIVE, VARIANCE_ESS, VARIANCE_BULK)},
     judge=judge,
     draw=errors_picture("lau-priors"),
-    notes=NOTES + "ESS: of the weights' coordinates, which under a non-centred prior are the standardised weights.",
+    notes=NOTES + "ESS: of the weights' coordinates, which under a non-centered prior are the standardized weights.",
     reference=NORMAL,
 )

@@ -26,12 +26,12 @@ SCALED = {35: figures(64.2, 683, 1337), 50: figures(65.0, 66, 1348), 65: figures
 
 
 def unscaled_label(units: int) -> str:
-    """Of a row with variance 1."""
+    """The label of a row with variance 1."""
     return f"{units} units, variance 1"
 
 
 def scaled_label(units: int) -> str:
-    """Of a row with variance 1 / N_hidden."""
+    """The label of a row with variance 1 / N_hidden."""
     return f"{units} units, variance 1/{units}"
 
 
@@ -63,8 +63,8 @@ def judge(table: Table) -> Sequence[Claim]:
     )
     same = all(1 / FACTOR <= one <= FACTOR for one in medians)
     return [
-        _worse(table, SINGLE, "single draws err clearly more with the scaled prior, at every width"),
-        _worse(table, PREDICTIVE, "the posterior predictive (not in the thesis) errs clearly more with it, too"),
+        _worse(table, SINGLE, "the error of single draws is clearly larger with the scaled prior, at every width"),
+        _worse(table, PREDICTIVE, "the error of the posterior predictive (not in the thesis) is clearly larger, too"),
         Claim("the two priors differ little in their ESS", same, told),
         claims.one_draw(table),
     ]
@@ -79,7 +79,7 @@ def _worse(table: Table, quantity: Quantity, text: str) -> Claim:
 
 EXPERIMENT = Experiment(
     name="lau-scaled",
-    title="Prior variance 1 or 1 / N_hidden (Lau 2018, Table 4.9)",
+    title="Prior variance 1 or 1 / N_hidden (Lau2018, Table 4.9)",
     setting=SETTING + "NUTS; one hidden layer; the variance is that of every weight.",
     cases=cases,
     groups=GROUPS,

@@ -1,4 +1,4 @@
-"""Tables 4.5 to 4.8: SGHMC over a grid, the sampler as it is meant and as Algorithm 16 prints it."""
+"""Tables 4.5 to 4.8: SGHMC over a grid, the intended sampler and Algorithm 16 as printed."""
 
 import itertools
 import math
@@ -39,12 +39,12 @@ from experiments.record import Claim, Experiment, Quantity, Table
 BEST = label(50, 0.1)
 BEST_LENGTH = 50
 DIVERGED = {label(10, 0.1), label(10, 0.01)}
-SMALL = 2.0  # %: what e may change
-NEAR_ONE = 0.1  # of a kinetic temperature
+SMALL = 2.0  # %, the largest change that counts as none when e changes
+NEAR_ONE = 0.1  # tolerance of a kinetic temperature
 
 
 def pivot(table: Table, quantity: Quantity) -> Table:
-    """A row for each variant at each point, and the reference, of single-draw or predictive errors.
+    """A table with a row for each variant at each point, and the reference, of single-draw or predictive errors.
 
     Points where some seed has diverged are left out.
     """
@@ -89,7 +89,7 @@ def judge(table: Table) -> Sequence[Claim]:
 
 
 def _lowest(single: Table, variant: Variant) -> tuple[str, float]:
-    """Where a variant errs least, and how much."""
+    """The points with the smallest error of a variant, and that error."""
     errors = {
         row.removeprefix(f"{variant.name}, "): single.mean(row, SINGLE.name)
         for row in single.labels
@@ -131,7 +131,7 @@ def _diverged(table: Table) -> Claim:
 
 
 def _scale(table: Table) -> Claim:
-    """Ours, not the thesis's, which is puzzled by how little e changes."""
+    """A claim of ours, not of the thesis, which is puzzled by how little e changes."""
     ours = [_range([table.mean(row, one.single.name) for one in PRINTED]) for row in points(table)]
     theirs = [
         _range([value for one in PRINTED if (value := table.source(row, one.single.name)) is not None])
@@ -139,8 +139,8 @@ def _scale(table: Table) -> Claim:
     ]
     known = [one for one in theirs if not math.isnan(one)]
     return Claim(
-        "(ours, not the thesis's) the e of the printed algorithm hardly matters: it is only the sd of a velocity that "
-        "one step of L forgets",
+        "(our claim, not the thesis's) the e of the printed algorithm hardly matters: it is only the sd of a velocity "
+        "that one step of L forgets",
         median(ours) < SMALL,
         f"between the four e the error of single draws varies by {median(ours):.1f} % in the median over the grid and "
         f"{max(ours):.1f} % at most; in the thesis by {median(known):.1f} % and {max(known):.1f} %",
@@ -159,14 +159,14 @@ def _beats(single: Table, predictive: Table, variants: Sequence[Variant], text: 
         real = significant(found)
         better = None if real is None else any(one.value < 0 for one in real)
         count = None if real is None else sum(one.value < 0 for one in real)
-        which = "too few seeds to tell" if count is None else f"{count} of {len(found)} points are really better"
+        which = "too few seeds to tell" if count is None else f"{count} of {len(found)} points are significantly better"
         lowest = min(found, key=lambda one: one.value)
         told.append(f"{quantity.name}: {which}, the lowest is {lowest.show(quantity)}")
     return Claim(text + " (judged by the predictive)", better, "; ".join(told))
 
 
 def _at_one(table: Table, single: Table) -> Claim:
-    """Ours, not the thesis's."""
+    """A claim of ours, not of the thesis."""
     known = [
         at(variant, row)
         for variant, row in itertools.product((MEANT, MEANT_ALL), points(table))
@@ -175,7 +175,8 @@ def _at_one(table: Table, single: Table) -> Claim:
     found = differences(single, [(row, REFERENCE) for row in known], SINGLE)
     real = significant(found) or []
     return Claim(
-        f"(ours, not the thesis's) at a kinetic temperature within {NEAR_ONE:g} of 1 SGHMC errs as full HMC does",
+        f"(our claim, not the thesis's) at a kinetic temperature within {NEAR_ONE:g} of 1, SGHMC has the errors of "
+        f"full HMC",
         none_differs(found) if found else None,
         f"{len(real)} of {len(found)} such points differ in single draws"
         + "".join(f"; {one.show(SINGLE)}" for one in real),
@@ -201,7 +202,7 @@ def _one_draw(table: Table) -> Claim:
 
 
 def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """Heat maps over the grid: single draws with the thesis's, and the predictive."""
+    """Draw heat maps over the grid: single-draw errors with the thesis's, and predictive errors."""
     single, predictive = "lau-sghmc.png", "lau-sghmc-predictive.png"
     shown = (MEANT, MEANT_ALL, PRINTED[0])
     maps = {variant.name: _map(table, dict.fromkeys(points(table), variant.single.name)) for variant in shown}
@@ -219,7 +220,7 @@ def draw(table: Table, folder: Path) -> Mapping[str, str]:
 
 
 def _map(table: Table, names: Mapping[str, str]) -> np.ndarray:
-    """Means `[length, rate]`; NaN where a run has diverged or was not made."""
+    """Means `[length, rate]`; NaN if a run diverged or was not made."""
     return np.array(
         [
             [
@@ -253,23 +254,24 @@ def _heat(maps: Mapping[str, np.ndarray], path: Path, what: str) -> None:
 
 EXPERIMENT = Experiment(
     name="lau-sghmc",
-    title="SGHMC over a grid (Lau 2018, Tables 4.5 to 4.8)",
+    title="SGHMC over a grid (Lau2018, Tables 4.5 to 4.8)",
     setting=SETTING + "Rows are the grid of the thesis: L steps to a draw, learning rate eta; momentum decay alpha = "
     f"{MOMENTUM_DECAY}, beta^ = 0. *SGHMC* is the sampler of Chen, Fox and Guestrin in these parameters, with the "
-    "momentum drawn afresh from N(0, eta) every L steps. The thesis's e has no place in it: the step size of the "
-    "dynamics is sqrt(eta), and e could only be the sd of a fresh momentum, which eta fixes. *Printed* is Algorithm "
+    "momentum resampled from N(0, eta) every L steps. The thesis's e has no place in it: the step size of the "
+    "dynamics is sqrt(eta), and e could only be the sd of a resampled momentum, which eta determines. *Printed* is "
+    "Algorithm "
     "16 as it stands: v ~ e N(0, 1), then L times q <- q + v and v <- -eta gradient - alpha v + N(0, 2 alpha), the "
     f"gradient of all rows estimated by a minibatch. The thesis gives no batch size: {BATCH} rows, and all 500 beside "
     f"it. Starts are from the prior. Each run is shortened to {CHAINS} chains and {FULL_SHARE:.0%} of the warm-up and "
     f"draws, {QUICK_SHARE:.0%} in a quick run; draws are L steps apart, so runs with small L are short. *NA*: a chain "
-    f"ran away, by a kinetic temperature above {HOTTEST:g} or a value that is not finite. *{REFERENCE}*: "
+    f"diverged: its kinetic temperature exceeded {HOTTEST:g} or a value was not finite. *{REFERENCE}*: "
     f"{REFERENCE_SHARE:.0%} of the draws.",
     cases=cases,
     groups={
         "Test error of single draws": tuple(one.single for one in VARIANTS),
         "Test error of the posterior predictive": tuple(one.predictive for one in VARIANTS),
         "Full HMC": (SINGLE, SINGLE_SD, PREDICTIVE),
-        "What shows a runaway": (
+        "Signs of divergence": (
             MEANT.temperature,
             MEANT_ALL.temperature,
             *(one.square for one in VARIANTS),
@@ -279,8 +281,10 @@ EXPERIMENT = Experiment(
     },
     judge=judge,
     draw=draw,
-    notes="The kinetic temperature is 1 in a run that samples the posterior, and the one that a run was stopped at "
-    "where it ran away; the mean square of a weight is about 1 under this posterior. The printed algorithm has no "
+    notes="The kinetic temperature is 1 in a run that samples the posterior; for a run that diverged, it is the value "
+    "at "
+    "which the run was stopped. The mean square of a weight is about 1 under this posterior. The printed algorithm "
+    "has no "
     "kinetic temperature: what is left of it is Langevin dynamics at temperature alpha / eta, 0.1, 1, 10 and 100 along "
     "a row. The tables of the thesis are read in the order of their captions, e from 0.1 to 0.0001.",
 )

@@ -1,4 +1,4 @@
-"""The grid of tables 4.5 to 4.8: what is run at each of its points, and what is measured."""
+"""The grid of Tables 4.5 to 4.8: the runs at each point, and their quantities."""
 
 import itertools
 import math
@@ -15,7 +15,7 @@ import numpy as np
 import ergonet
 from ergonet import NUTS, SGHMC
 from ergonet._errors import DivergedError
-from ergonet.inference.keeping import Last
+from ergonet.draws.retention import Last
 from ergonet.prediction.running import RunningPrediction
 from experiments.lau2018 import digits
 from experiments.lau2018.digits import PREDICTIVE, SECONDS, SINGLE, SINGLE_SD, TARGET_ACCEPTANCE, UNITS, Run
@@ -27,7 +27,7 @@ LENGTHS, RATES, SCALES = (10, 50, 100, 200), (0.1, 0.01, 0.001, 0.0001), (0.1, 0
 SMOKE_LENGTHS, SMOKE_RATES = LENGTHS[:1], RATES[2:]
 MOMENTUM_DECAY, BATCH = 0.01, 100
 CHAINS, FULL_SHARE, QUICK_SHARE, REFERENCE_SHARE = 2, 0.2, 0.1, 0.5
-HOTTEST = 20.0  # kinetic temperature from which a run counts as diverged, as in `ergonet.sample_minibatches`
+HOTTEST = 20.0  # kinetic temperature from which a run counts as diverged, as in `ergonet.sample`
 REFERENCE = "full HMC (NUTS)"
 BEST = (50, 0.1)
 THESIS: dict[float, tuple[tuple[float | None, ...], ...]] = {  # by e; rows L, columns eta; None: NA
@@ -60,10 +60,10 @@ THESIS: dict[float, tuple[tuple[float | None, ...], ...]] = {  # by e; rows L, c
 
 @dataclass(frozen=True)
 class Variant:
-    """An algorithm with what the grid does not set.
+    """An algorithm, with the settings that are constant over the grid.
 
     Attributes:
-        name: in columns.
+        name: name in columns.
         batch_size: rows of a minibatch.
         scale: the thesis's e of the printed algorithm; None: SGHMC, which has none.
     """
@@ -73,7 +73,7 @@ class Variant:
     scale: float | None = None
 
     def kernel(self, length: int, rate: float) -> Any:
-        """At a point of the grid."""
+        """The kernel at a point of the grid."""
         if self.scale is not None:
             return PrintedSGHMC(
                 learning_rate=rate,
@@ -97,7 +97,7 @@ class Variant:
 
     @property
     def sd(self) -> Quantity:
-        """Its sd between draws."""
+        """Standard deviation of the single-draw error between draws."""
         return Quantity(f"sd between draws, %: {self.name}", 1)
 
     @property
@@ -128,19 +128,19 @@ REFERENCE_RUN = Run(
 
 
 def label(length: int, rate: float) -> str:
-    """Of a row."""
+    """The label of a row."""
     return f"L = {length}, eta = {rate:g}"
 
 
 def grid(size: Size) -> list[tuple[int, float]]:
-    """Its points at a size."""
+    """The points of the grid for a run of this size, as (L, eta)."""
     if size.mode == "smoke":
         return list(itertools.product(SMOKE_LENGTHS, SMOKE_RATES))
     return list(itertools.product(LENGTHS, RATES))
 
 
 def printed_figures(length: int, rate: float) -> dict[str, float]:
-    """The thesis's, by quantity name."""
+    """The thesis's figures at a point, by quantity name."""
     found = {one.single.name: THESIS[one.scale][LENGTHS.index(length)][RATES.index(rate)] for one in PRINTED}  # type: ignore[index]
     return {name: value for name, value in found.items() if value is not None}
 
@@ -162,7 +162,7 @@ def cases(size: Size) -> list[Case]:
 
 
 def measure(length: int, rate: float, size: Size, seed: int) -> dict[str, float]:
-    """Every variant at a point of the grid."""
+    """Measure every variant at a point of the grid."""
     began, found = time.perf_counter(), {}
     for variant in VARIANTS:
         found |= measure_variant(variant, length, rate, (size, seed))
@@ -170,16 +170,16 @@ def measure(length: int, rate: float, size: Size, seed: int) -> dict[str, float]
 
 
 def measure_variant(variant: Variant, length: int, rate: float, job: tuple[Size, int]) -> dict[str, float]:
-    """Errors and signs of trouble; NaN errors where the run has diverged."""
+    """Errors, temperature and mean square of a variant; errors are NaN if the run diverges."""
     size, seed = job
     part = size.part(QUICK_SHARE if size.mode == "quick" else FULL_SHARE, CHAINS)
     target = digits.target((size.units(UNITS),), 1.0, is_double=False)
-    watch = RunningPrediction(target.model, digits.data().x_test, digits.data().y_test)
+    callback = RunningPrediction(target.model, digits.data().x_test, digits.data().y_test)
     nothing = {one.name: math.nan for one in (variant.single, variant.sd, variant.predictive, variant.square)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # temperatures are in the table
-            result = ergonet.sample_minibatches(
+            result = ergonet.sample(
                 target,
                 variant.kernel(length, rate),
                 num_chains=part.num_chains,
@@ -187,23 +187,24 @@ def measure_variant(variant: Variant, length: int, rate: float, job: tuple[Size,
                 num_draws=part.num_draws,
                 seed=seed,
                 init=starts(target, part.num_chains, seed),
-                keep=Last(1),
-                watch=watch,
+                retention=Last(1),
+                callback=callback,
                 progress=False,
             )
     except DivergedError as error:
         return nothing | {variant.temperature.name: stopped_at(str(error))}
-    temperature = float(result.curve["kinetic_temperature"][:, part.num_warmup :].mean())
+    curve = {name: values[:, part.num_warmup :] for name, values in (result.curve or {}).items()}
+    temperature = float(curve["kinetic_temperature"].mean()) if "kinetic_temperature" in curve else math.nan
     found = {} if variant.scale is not None else {variant.temperature.name: temperature}
     if temperature > HOTTEST:
         return nothing | found
-    single = 100 * result.curve["error of the draw"][:, part.num_warmup :]
-    wrong = result.summary.mean.argmax(axis=1) != np.asarray(digits.data().y_test)
+    single = 100 * curve["error of the draw"]
+    wrong = result.running_summary.mean.argmax(axis=1) != np.asarray(digits.data().y_test)
     return found | {
         variant.single.name: float(single.mean()),
         variant.sd.name: float(single.std()),
         variant.predictive.name: 100 * float(np.mean(wrong)),
-        variant.square.name: float(np.mean(np.asarray(result.samples.positions)[:, -1] ** 2)),
+        variant.square.name: float(np.mean(np.asarray(result.positions)[:, -1] ** 2)),
     }
 
 
@@ -214,6 +215,6 @@ def starts(target: Any, num_chains: int, seed: int) -> np.ndarray:
 
 
 def stopped_at(message: str) -> float:
-    """The temperature that a message about a runaway chain names; infinite where the chain was not even finite."""
+    """The temperature in the message about a divergent chain; infinite if a value was not finite."""
     match = re.search(r"kinetic temperature is (\d+)", message)
     return float(match[1]) if match else math.inf

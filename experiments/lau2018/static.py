@@ -42,12 +42,12 @@ WINDOWED = {
 
 
 def static_label(length: int) -> str:
-    """Of a row of static HMC."""
+    """The label of a row of static HMC."""
     return f"static L = {length}"
 
 
 def windowed_label(length: int) -> str:
-    """Of a row of windowed HMC."""
+    """The label of a row of windowed HMC."""
     return f"windowed L = {length}, window {window_of(length)}"
 
 
@@ -92,7 +92,7 @@ def judge(table: Table) -> Sequence[Claim]:
 
 
 def _window(table: Table, static: Sequence[str], windowed: Sequence[str]) -> Claim:
-    """No better and no worse: medians of the ESS within 1.25 at every length, and errors that do not differ."""
+    """Windows change nothing: at every length the median ESS is within a factor of 1.25, and errors do not differ."""
     pairs = list(zip(windowed, static, strict=True))
     ratios = {q: [table.mean(w, q.name) / table.mean(s, q.name) for w, s in pairs] for q in (MEDIAN_ESS, MIN_ESS)}
     found = differences(table, pairs, SINGLE)
@@ -106,7 +106,7 @@ def _window(table: Table, static: Sequence[str], windowed: Sequence[str]) -> Cla
 
 
 def draw(table: Table, folder: Path) -> Mapping[str, str]:
-    """Errors by row."""
+    """Draw the errors by row."""
     name = "lau-static.png"
     errors_by_row(table, folder / name, (SINGLE, PREDICTIVE), spread=SINGLE_SD)
     return {name: ERRORS_SEEN}
@@ -114,7 +114,7 @@ def draw(table: Table, folder: Path) -> Mapping[str, str]:
 
 EXPERIMENT = Experiment(
     name="lau-static",
-    title="Static and windowed against dynamic HMC (Lau 2018, Table 4.13)",
+    title="Static and windowed against dynamic HMC (Lau2018, Table 4.13)",
     setting=SETTING
     + "Lengths are not jittered. The thesis does not print its window: a tenth of the length, at least 2, is used.",
     cases=cases,

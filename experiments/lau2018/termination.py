@@ -1,4 +1,4 @@
-"""Table 4.2: the exhaustive end criterion at four thresholds against the generalised no-U-turn criterion."""
+"""Table 4.2: the exhaustive termination criterion at four thresholds against the generalized no-U-turn criterion."""
 
 from collections.abc import Sequence
 
@@ -76,8 +76,8 @@ def _insensitive(table: Table) -> Claim:
 
 EXPERIMENT = Experiment(
     name="lau-termination",
-    title="XHMC against the no-U-turn criterion (Lau 2018, Table 4.2)",
-    setting=SETTING + "GNUTS: the generalised criterion. Trees have at most 10 doublings (1023 steps).",
+    title="XHMC against the no-U-turn criterion (Lau2018, Table 4.2)",
+    setting=SETTING + "GNUTS: the generalized criterion. Trees have at most 10 doublings (1023 steps).",
     cases=cases,
     groups=GROUPS,
     judge=judge,

@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ergonet import baselines, datasets, diagnostics, plots
-    from ergonet.adaptation import warmup as recipes
+    from ergonet.adaptation import recipes
+    from ergonet.draws import retention
+    from ergonet.draws.samples import Samples, load
     from ergonet.estimators import BayesianClassifier, BayesianRegressor
     from ergonet.hamiltonian import integrator as integrators
-    from ergonet.inference import keeping
-    from ergonet.inference.minibatches import MinibatchResult, sample_minibatches
     from ergonet.inference.run import sample
-    from ergonet.inference.samples import Samples, load
     from ergonet.models import likelihood as likelihoods
     from ergonet.models import prior as priors
     from ergonet.models.convnet import ConvNet
     from ergonet.models.network import MLP
     from ergonet.models.network_posterior import BayesianNetwork
     from ergonet.models.streamed_posterior import stream
-    from ergonet.models.target import Target
     from ergonet.prediction.predictive import predict
     from ergonet.prediction.prior_check import prior_predictive
     from ergonet.prediction.running import RunningPrediction
@@ -34,13 +32,16 @@ if TYPE_CHECKING:
     from ergonet.samplers.random_walk import RandomWalk
     from ergonet.samplers.stochastic import noise_model as noise_models
     from ergonet.samplers.stochastic import schedule as schedules
-    from ergonet.samplers.stochastic.hand_over import HandOver
     from ergonet.samplers.stochastic.naive_sghmc import NaiveSGHMC
+    from ergonet.samplers.stochastic.sequential import SequentialKernel
     from ergonet.samplers.stochastic.sg_nuts import SGNUTS
     from ergonet.samplers.stochastic.sghmc import SGHMC
     from ergonet.samplers.stochastic.sgld import SGLD
     from ergonet.samplers.windowed_hmc import WindowedHMC
     from ergonet.samplers.xhmc import XHMC
+    from ergonet.target import capabilities
+    from ergonet.target.constructors import Target
+    from ergonet.target.contract import AbstractTarget
     from ergonet.trajectory import criterion as criteria
     from ergonet.trajectory import selection as selections
 
@@ -48,9 +49,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "sample": "ergonet.inference.run",
-    "Samples": "ergonet.inference.samples",
-    "load": "ergonet.inference.samples",
-    "Target": "ergonet.models.target",
+    "Samples": "ergonet.draws.samples",
+    "load": "ergonet.draws.samples",
+    "AbstractTarget": "ergonet.target.contract",
+    "Target": "ergonet.target.constructors",
     "BayesianNetwork": "ergonet.models.network_posterior",
     "ConvNet": "ergonet.models.convnet",
     "MLP": "ergonet.models.network",
@@ -68,9 +70,7 @@ _HOMES = {
     "SGHMC": "ergonet.samplers.stochastic.sghmc",
     "NaiveSGHMC": "ergonet.samplers.stochastic.naive_sghmc",
     "SGNUTS": "ergonet.samplers.stochastic.sg_nuts",
-    "HandOver": "ergonet.samplers.stochastic.hand_over",
-    "sample_minibatches": "ergonet.inference.minibatches",
-    "MinibatchResult": "ergonet.inference.minibatches",
+    "SequentialKernel": "ergonet.samplers.stochastic.sequential",
     "RunningPrediction": "ergonet.prediction.running",
     "predict": "ergonet.prediction.predictive",
     "prior_predictive": "ergonet.prediction.prior_check",
@@ -79,6 +79,7 @@ _HOMES = {
 }
 _MODULES = {
     "baselines": "ergonet.baselines",
+    "capabilities": "ergonet.target.capabilities",
     "priors": "ergonet.models.prior",
     "likelihoods": "ergonet.models.likelihood",
     "datasets": "ergonet.datasets",
@@ -86,11 +87,20 @@ _MODULES = {
     "plots": "ergonet.plots",
     "schedules": "ergonet.samplers.stochastic.schedule",
     "noise_models": "ergonet.samplers.stochastic.noise_model",
-    "keeping": "ergonet.inference.keeping",
-    "recipes": "ergonet.adaptation.warmup",
+    "retention": "ergonet.draws.retention",
+    "recipes": "ergonet.adaptation.recipes",
     "criteria": "ergonet.trajectory.criterion",
     "selections": "ergonet.trajectory.selection",
     "integrators": "ergonet.hamiltonian.integrator",
+}
+
+_RENAMED = {
+    "HandOver": "`ergonet.HandOver` is `ergonet.SequentialKernel` now.",
+    "keeping": "`ergonet.keeping` is `ergonet.retention` now, and `keep=` is `retention=`.",
+    "sample_minibatches": "`ergonet.sample_minibatches` is gone: `ergonet.sample(target, kernel, ...)` takes minibatch "
+    "kernels, with `retention=` and `callback=`; its own defaults were num_chains=1, num_warmup=50, num_draws=100.",
+    "MinibatchResult": "`ergonet.MinibatchResult` is gone: `ergonet.sample` returns `Samples` for every kernel, with "
+    "`.curve` and `.running_summary`.",
 }
 
 __all__ = [
@@ -102,6 +112,7 @@ __all__ = [
     "SGLD",
     "SGNUTS",
     "XHMC",
+    "AbstractTarget",
     "BayesianClassifier",
     "BayesianNetwork",
     "BayesianRegressor",
@@ -109,20 +120,19 @@ __all__ = [
     "DynamicalA",
     "DynamicalB",
     "GibbsHMC",
-    "HandOver",
-    "MinibatchResult",
     "NaiveSGHMC",
     "RandomWalk",
     "RunningPrediction",
     "Samples",
+    "SequentialKernel",
     "Target",
     "WindowedHMC",
     "baselines",
+    "capabilities",
     "criteria",
     "datasets",
     "diagnostics",
     "integrators",
-    "keeping",
     "likelihoods",
     "load",
     "noise_models",
@@ -131,8 +141,8 @@ __all__ = [
     "prior_predictive",
     "priors",
     "recipes",
+    "retention",
     "sample",
-    "sample_minibatches",
     "schedules",
     "selections",
     "stream",
@@ -144,6 +154,8 @@ def __getattr__(name: str) -> Any:
         return _import(_MODULES[name])
     if name in _HOMES:
         return getattr(_import(_HOMES[name]), name)
+    if name in _RENAMED:
+        raise AttributeError(_RENAMED[name])
     raise AttributeError(f"module 'ergonet' has no attribute {name!r}")
 
 

@@ -1,16 +1,16 @@
-"""What counts as a number in a setting: Python's and NumPy's, but no flag."""
+"""Type checks for numeric settings: Python and NumPy numbers count, booleans do not."""
 
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
-LARGEST_COUNT = 2**30  # that a compiled loop is asked for: it counts in 32 bits, some beyond what is asked
+LARGEST_COUNT = 2**30  # largest count for a compiled loop, which counts in 32 bits and may overshoot
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """A real number, infinite and NaN among them."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+    """Whether the value is a real number; infinities and NaN count."""
+    return not isinstance(value, bool) and isinstance(value, Real)
 
 
 def is_integer(value: Any) -> TypeGuard[int]:
-    """An integer."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    """Whether the value is an integer."""
+    return not isinstance(value, bool) and isinstance(value, Integral)

@@ -1,9 +1,8 @@
-"""The errors that Ergonet raises, and the one helper that words them.
+"""The errors that Ergonet raises, and a helper for their messages.
 
-Every message names the argument, column or leaf, says what was found, and what to do next.
+Every message names the argument, column or leaf, says what was found, and says what to do next.
 """
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -12,27 +11,27 @@ class ErgonetError(Exception):
 
 
 class DataError(ErgonetError, ValueError):
-    """Data that cannot be fitted or predicted: names the column, the first bad row and the value."""
+    """Data that cannot be fitted or predicted; names the column, the first invalid row and the value."""
 
 
 class SettingError(ErgonetError, ValueError):
-    """A setting or argument out of its range, or a name that is not known."""
+    """A setting or argument that is out of range, or an unknown name."""
 
 
 class CapabilityError(ErgonetError, TypeError):
-    """A kernel or function needs something that the target or kernel does not offer."""
+    """A kernel or function needs a capability that the target or kernel does not have."""
 
 
 class StartError(ErgonetError, RuntimeError):
-    """No finite starting point was found; names the leaf, prior, likelihood or row to blame."""
+    """No initial values with a finite density were found; names the leaf, prior, likelihood or row at fault."""
 
 
 class DivergedError(ErgonetError, RuntimeError):
-    """A minibatch chain ran away before any draw was kept; says how it shows and which setting to change."""
+    """A minibatch chain diverged before any draw was stored; says how this shows and which setting to change."""
 
 
 class TimeLimitError(ErgonetError, TimeoutError):
-    """The time limit came before the warm-up was over, so there are no draws to keep."""
+    """The time limit was reached during the warm-up, so there are no draws to return."""
 
 
 class MemoryPlanError(ErgonetError, MemoryError):
@@ -40,15 +39,17 @@ class MemoryPlanError(ErgonetError, MemoryError):
 
 
 class RunDirectoryError(ErgonetError, OSError):
-    """A run directory that is missing, incomplete, already there, or written by another version."""
+    """A run directory is missing, incomplete, already exists, or was written by another version."""
 
 
 class SamplingWarning(UserWarning):
-    """Draws were made, but something about them is off; says what, how often, and what to do next."""
+    """Draws were made, but there is a problem with them; says what, how often, and what to do next."""
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:
-    """Return the nearest known names as sentences, such as: Did you mean 'tanh'? Known: relu, tanh."""
+    """Suggest similar known names, in sentences such as: Did you mean 'tanh'? Known: relu, tanh."""
+    import difflib
+
     known = sorted(choices)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(repr(n) for n in near)}? " if near else ""

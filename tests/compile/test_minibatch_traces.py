@@ -8,8 +8,8 @@ import pytest
 
 from ergonet import SGHMC, SGLD, SGNUTS, NaiveSGHMC, Target, schedules
 from ergonet.baselines import SGD, Adam
-from ergonet.inference import minibatch_chain
-from tests.compile.test_trace_counts import Ledger
+from ergonet.inference import minibatch_jobs
+from tests.ledger import Ledger
 from tests.minibatches import run
 
 pytestmark = pytest.mark.slow  # the whole file
@@ -50,7 +50,7 @@ def target(calls, seed):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_one_compilation_for_a_whole_run_and_none_for_the_next(monkeypatch, kernel):
-    monkeypatch.setattr(minibatch_chain, "CHUNK_SECONDS", 1e-3)
+    monkeypatch.setattr(minibatch_jobs, "CHUNK_SECONDS", 1e-3)
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, *_, **named: compiled.append(named.get("fun_name")) if "backend_compile" in event else None
@@ -76,4 +76,4 @@ def test_another_learning_rate_compiles_nothing(make):
     first = len(calls)
     other = run(target(calls, 0), make(learning_rate=0.02, batch_size=4), num_draws=4)
     assert 0 < len(calls) == first
-    assert np.all(one.samples.positions != other.samples.positions)
+    assert np.all(one.positions != other.positions)

@@ -15,7 +15,9 @@ import pytest
 
 import ergonet
 from ergonet import HMC, MLP, NUTS, BayesianNetwork, Target, likelihoods, priors
+from tests.ledger import Ledger
 from tests.sampling import place_in_one_batch
+from tests.stages import cases
 
 PROGRAMS = ("start_chain", "advance_chain", "finish_stage")
 KERNELS = {
@@ -34,16 +36,6 @@ class Counting(eqx.Module):
     def __call__(self, q):
         self.calls.append(1)
         return -0.5 * jnp.sum((q / self.scale) ** 2)
-
-
-class Ledger(list):
-    """A list that can be part of a compiled program's identity."""
-
-    def __hash__(self):
-        return id(self)
-
-    def __eq__(self, other):
-        return self is other
 
 
 def run(target, kernel, *, seed=1, num_chains=2, num_warmup=60, num_draws=50, thin=1):
@@ -81,7 +73,7 @@ def compiled(caplog):
         jax.config.update("jax_log_compiles", False)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", cases(KERNELS, quick=["nuts"]))
 def test_one_compilation_for_a_whole_run_and_none_for_the_next(compiled, kernel):
     calls = Ledger()
     target = Target.from_logdensity(Counting(jnp.arange(1.0, 8.0), calls), jnp.zeros(7))

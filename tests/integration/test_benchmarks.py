@@ -198,7 +198,7 @@ def test_a_preconditioned_density_goes_to_positions_and_back() -> None:
 
 
 @pytest.mark.slow
-def test_a_quick_run_of_the_minibatch_steps_judges_its_aims(tmp_path: Path) -> None:
+def test_a_quick_run_of_the_minibatch_steps_judges_its_targets(tmp_path: Path) -> None:
     pytest.importorskip("blackjax")
     text = quick_page("minibatches", tmp_path)
     assert "| posteriors SGHMC | not measured" in text
@@ -211,4 +211,5 @@ def test_a_quick_run_of_the_minibatch_steps_judges_its_aims(tmp_path: Path) -> N
 def test_the_guide_shows_the_table_of_the_last_measured_run() -> None:
     record = json.loads((ROOT / "docs" / "results" / "kernels.json").read_text(encoding="utf-8"))
     shown = kernels.GUIDE.read_text(encoding="utf-8").partition(kernels.BEGIN)[2].partition(kernels.END)[0]
-    assert shown == kernels.tables(record["kernels"], record["about"]["settings"])
+    made = kernels.tables(record["kernels"], record["about"]["settings"])
+    assert shown.split() == made.split()  # the guide may break its lines elsewhere

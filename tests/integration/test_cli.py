@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -37,7 +38,7 @@ def ergonet(folder, request):
         assert "Traceback" not in answer.stderr
         return answer
 
-    run.environment = environment
+    vars(run)["environment"] = environment
     return run
 
 
@@ -82,7 +83,7 @@ def test_a_fit_leaves_a_whole_run_directory(regression, folder):
 
 
 def test_a_fit_says_what_it_does_and_what_is_off(regression):
-    for words in ("48 rows to learn from, 12 held out", "2-4-1", "GiB", "Test RMSE", "R-hat", "Divergences", "E-BFMI"):
+    for words in ("48 training rows, 12 held out", "2-4-1", "GiB", "Test RMSE", "R-hat", "Divergences", "E-BFMI"):
         assert words in regression.stdout
     assert "GiB" in regression.stderr
     assert "! " in regression.stdout  # 20 draws are not enough, and it says so
@@ -95,10 +96,11 @@ def test_test_scores_are_in_the_unit_of_the_target(regression, folder, houses):
     np.testing.assert_allclose(record.evaluation["truth"][:, 0], truth, rtol=1e-5)
     rmse = np.sqrt(np.mean((record.evaluation["mean"][:, 0] - truth) ** 2))
     assert record.metrics["test"]["rmse"] == pytest.approx(rmse, rel=1e-4)
-    # The density of a standardised target would be lower by the log of its standard deviation, about 10.7 nats.
+    # The density of a standardized target would be lower by the log of its standard deviation, about 10.7 nats.
     assert record.metrics["test"]["nll"] > np.log(truth.std())
 
 
+@pytest.mark.slow
 def test_settings_are_saved_and_give_the_same_run_again(regression, ergonet, folder):
     settings = tomllib.loads((folder / "houses-run" / "settings.toml").read_text())
     assert settings["likelihood"] == {"name": "gaussian"}
@@ -109,6 +111,7 @@ def test_settings_are_saved_and_give_the_same_run_again(regression, ergonet, fol
         np.testing.assert_array_equal(first.evaluation[name], second.evaluation[name])
 
 
+@pytest.mark.slow
 def test_predictions_of_a_regression(regression, ergonet, folder):
     ergonet("predict", "houses-run", "new.csv", "--out", "p.csv")
     table = pd.read_csv(folder / "p.csv")
@@ -122,6 +125,7 @@ def test_predictions_of_a_regression(regression, ergonet, folder):
     ergonet("predict", "houses-run", "new.csv", "--out", "p.csv", "--overwrite")
 
 
+@pytest.mark.slow
 def test_predicted_test_rows_are_those_of_the_fit(regression, ergonet, folder, houses):
     record = RunRecord.load(folder / "houses-run")
     houses[["size", "age"]].iloc[record.evaluation["test_rows"]].to_csv(folder / "held.csv", index=False)
@@ -213,10 +217,10 @@ def test_bad_input_gets_one_line_and_leaves_nothing(ergonet, houses, folder):
         (("fit", "city.csv", "--target", "price"), "Column 'city'"),
         (("fit", "nan.csv", "--target", "price"), "data row 5"),
         (("fit", "one.csv", "--target", "price"), "only 1 data row"),
-        (("fit", "same.csv", "--target", "kind"), "one class only"),
+        (("fit", "same.csv", "--target", "kind"), "only one class"),
         (("fit", "picture.csv", "--target", "price"), "not a text table"),
         ((*fit, "--out", "mine"), "exists already"),
-        ((*fit, "--out", "mine", "--overwrite"), "leaves it alone"),
+        ((*fit, "--out", "mine", "--overwrite"), "does not replace it"),
         ((*fit, "--draws", "-5"), "`--draws`"),
         ((*fit, "--chains", "0"), "`--chains`"),
         ((*fit, "--activation", "tahn"), "Did you mean 'tanh'"),
@@ -251,13 +255,29 @@ def test_help_and_lists_import_nothing_heavy(folder):
         "heavy = {'jax', 'numpy', 'pandas', 'sklearn', 'matplotlib', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    commands = [(), *((name,) for name in ("fit", "predict", "report", "diagnose", "datasets"))]
+    commands = [(), *((name,) for name in ("fit", "prior-check", "predict", "report", "diagnose", "datasets"))]
     for arguments in [*((*command, "--help") for command in commands), ("--version",), ("datasets",)]:
         answer = subprocess.run(
             [sys.executable, "-c", program, *arguments], cwd=folder, capture_output=True, text=True, check=False
         )
         assert answer.returncode == 0, answer.stderr
         assert answer.stdout
+
+
+HELP = "import sys\nfrom ergonet.cli.main import main\nsys.argv = ['ergonet', 'fit', '--help']\nmain()\n"
+BARE = "import sys, typer\napp = typer.Typer()\napp.command()(lambda: None)\nsys.argv = ['bare', '--help']\napp()\n"
+
+
+def test_help_costs_little_more_than_a_command_without_options():
+    """Seconds of computing, the least of a few: JAX alone takes as many as three commands."""
+
+    def seconds(program):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(seconds(HELP) for _ in range(5)) < 1.7 * min(seconds(BARE) for _ in range(5))
 
 
 def interrupted(ergonet, folder, arguments, *, ready):
@@ -299,6 +319,7 @@ def test_ctrl_c_keeps_the_draws(ergonet, houses, folder):
     ergonet("predict", "cut", "new.csv", "--out", "cut.csv")
 
 
+@pytest.mark.slow
 def test_ctrl_c_with_nothing_to_keep_restores_what_was_there(regression, ergonet, folder):
     kept = (folder / "houses-run" / "metrics.json").read_bytes()
     arguments = ("fit", "houses.csv", "--target", "price", *TINY, "--warmup", "1000000", "--out", "houses-run")
@@ -308,7 +329,7 @@ def test_ctrl_c_with_nothing_to_keep_restores_what_was_there(regression, ergonet
         ergonet, folder, (*arguments, "--overwrite"), ready=lambda: aside.exists() and store.exists()
     )
     assert code == 130
-    assert "Interrupted before there was anything to keep." in errors
+    assert "Interrupted before there were any draws." in errors
     assert (folder / "houses-run" / "metrics.json").read_bytes() == kept
     assert not aside.exists()
 
@@ -317,10 +338,10 @@ LEARNED = """
 [prior."layers.0.weight"]
 name = "normal-gamma"
 group = "input"
-parametrisation = "centered"
+parametrization = "centered"
 [prior."*"]
 name = "normal-gamma"
-parametrisation = "centered"
+parametrization = "centered"
 [kernel]
 name = "gibbs"
 """
@@ -338,4 +359,4 @@ def test_priors_that_learn_their_scales_come_with_names_and_diagnostics(ergonet,
     assert "noise" in record.evaluation["scale_names"]
     page = (folder / "learned" / "report.html").read_text()
     assert "Which inputs matter" in page
-    assert "What the data made of the priors" in page
+    assert "Learned scales and their priors" in page

@@ -40,7 +40,7 @@ def ergonet(folder, request):
 
 
 @pytest.fixture(scope="module")
-def grey(folder):
+def gray(folder):
     """Ten bright bars, one for each class, as idx files."""
     random = np.random.default_rng(0)
     place = folder / "data" / "fashion_mnist"
@@ -59,7 +59,7 @@ def grey(folder):
 
 
 @pytest.mark.slow
-def test_grey_images_from_fit_to_prediction(ergonet, grey, folder):
+def test_gray_images_from_fit_to_prediction(ergonet, gray, folder):
     ergonet("fit", "fashion-mnist", "--data", "data", *TINY, "--kernel", "nuts")
     record = RunRecord.load(folder / "fashion-mnist-run")
     assert (record.metrics["num_train"], record.metrics["num_test"]) == (60, 30)
@@ -67,7 +67,7 @@ def test_grey_images_from_fit_to_prediction(ergonet, grey, folder):
     assert record.metrics["data"]["classes"][9] == "ankle boot"
     assert record.settings["data"]["folder"] == "data"
     assert record.settings["network"] == {"hidden": [4], "activation": "relu", "bias": True}
-    pixels, labels = grey["t10k"]
+    pixels, labels = gray["t10k"]
     np.testing.assert_array_equal(record.evaluation["images"], pixels)
     assert "data:image/png;base64," in (folder / "fashion-mnist-run" / "report.html").read_text()
 
@@ -87,7 +87,7 @@ def test_grey_images_from_fit_to_prediction(ergonet, grey, folder):
 
 
 @pytest.mark.slow
-def test_saved_settings_and_the_environment_find_the_files_again(ergonet, grey, folder):
+def test_saved_settings_and_the_environment_find_the_files_again(ergonet, gray, folder):
     ergonet("fit", "fashion-mnist", *TINY, "--kernel", "mala", "--out", "first", ERGONET_DATA="data")
     assert "folder" not in RunRecord.load(folder / "first").settings["data"]
     ergonet("fit", "--settings", "first/settings.toml", "--data", "data", "--quiet", "--out", "again")
@@ -96,7 +96,7 @@ def test_saved_settings_and_the_environment_find_the_files_again(ergonet, grey, 
 
 
 @pytest.mark.slow
-def test_colour_pictures_from_fit_to_prediction(ergonet, folder):
+def test_color_pictures_from_fit_to_prediction(ergonet, folder):
     random = np.random.default_rng(3)
     for part, rows in (("train", 4), ("test", 2)):
         for name in ("cat", "ship"):
@@ -109,22 +109,22 @@ def test_colour_pictures_from_fit_to_prediction(ergonet, folder):
     record = RunRecord.load(folder / "cifar10-run")
     assert record.evaluation["images"].shape == (4, 32, 32, 3)
     assert record.evaluation["images"].dtype == np.uint8
-    np.savez(folder / "colour.npz", x=record.evaluation["images"].reshape(4, -1))
-    ergonet("predict", "cifar10-run", "colour.npz", "--out", "c.csv")
+    np.savez(folder / "color.npz", x=record.evaluation["images"].reshape(4, -1))
+    ergonet("predict", "cifar10-run", "color.npz", "--out", "c.csv")
     found = pd.read_csv(folder / "c.csv").iloc[:, 1:]
     np.testing.assert_allclose(found, record.evaluation["probabilities"], rtol=1e-4, atol=1e-6)
 
 
-def test_what_cannot_be_is_one_line(ergonet, grey, folder):
+def test_what_cannot_be_is_one_line(ergonet, gray, folder):
     cases = [
-        (("fit", "mnist"), "no folder was named"),
+        (("fit", "mnist"), "no folder was given"),
         (("fit", "mnist", "--data", "nowhere"), "there is no folder 'nowhere'"),
         (("fit", "mnist", "--data", "data"), "'mnist' was not found in data"),
         (("fit", "digits", "--data", "data"), "not for 'digits'"),
         (("fit", "digits", "--fetch"), "not for 'digits'"),
         (("fit", "new.csv", "--data", "data", "--target", "y"), "is for built-in data sets of images"),
         (("fit", "fashion-mnist", "--data", "data", "--test-fraction", "0.5"), "`--test-fraction` is for tables"),
-        (("fit", "fashion-mnist", "--data", "data", "--fetch"), "give one of the two"),
+        (("fit", "fashion-mnist", "--data", "data", "--fetch"), "give only one"),
     ]
     for arguments, message in cases:
         answer = ergonet(*arguments, code=1)
@@ -144,4 +144,4 @@ def test_fetch_asks_openml(folder):
     )
     answer = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
     assert answer.returncode == 1
-    assert "could not be fetched from OpenML (mnist_784): no way to mnist_784" in answer.stderr
+    assert "could not be downloaded from OpenML (mnist_784): no way to mnist_784" in answer.stderr

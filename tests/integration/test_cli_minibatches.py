@@ -52,7 +52,7 @@ def test_a_bad_setting_is_an_error_without_a_traceback(run_ergonet, tmp_path):
     (tmp_path / "settings.toml").write_text('[kernel]\nname = "sghmc"\nbatch_size = 501\nlearning_rate = 0.001\n')
     answer = run_ergonet("fit", "digits", "--settings", "settings.toml", "--draws", "5", timeout=120)
     assert answer.returncode != 0
-    assert "`SGHMC(batch_size=501)` is more than the 500 rows" in " ".join(answer.stderr.split())
+    assert "`SGHMC(batch_size=501)` is more than the number of rows, 500" in " ".join(answer.stderr.split())
     assert "Traceback" not in answer.stderr
 
 

@@ -1,4 +1,4 @@
-"""The reproduction of Lau 2018 in both precisions: rows that differ, energies around a start, verdicts on drift."""
+"""The reproduction of Lau2018 in both precisions: rows that differ, energies around a start, verdicts on drift."""
 
 import jax
 import jax.numpy as jnp

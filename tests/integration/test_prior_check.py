@@ -10,8 +10,8 @@ import pytest
 import ergonet
 from ergonet import MLP, BayesianNetwork, likelihoods, priors
 from ergonet._errors import SettingError
+from ergonet.assembly.settings import resolve
 from ergonet.cli.prior_check import run
-from ergonet.cli.settings import resolve
 
 pytestmark = pytest.mark.slow  # the whole file
 

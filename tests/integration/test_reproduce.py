@@ -11,9 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ergonet._errors import SettingError
+from ergonet._registry import Entry
 from ergonet.cli import reproduce
-from experiments import comparison, page, registry, runner
+from experiments import comparison, page, runner
 from experiments.record import Case, Claim, Experiment, Quantity, Table, ratio_name
+from experiments.registry import REPRODUCTIONS
 from experiments.sizes import SIZES, Size
 
 COMMAND = str(Path(sys.executable).with_name("ergonet"))
@@ -73,13 +76,13 @@ def toy(offsets=(0.0, 5.0), sources=None):
 @pytest.fixture
 def with_toy(monkeypatch):
     made = toy(sources={0: {ERROR.name: 23.4}, 1: {ERROR.name: 26.0, SECONDS.name: 9.0}})
-    monkeypatch.setattr(registry, "load", lambda name: made)
-    monkeypatch.setitem(registry.ENTRIES, "toy", registry.Entry("experiments.record", "a toy"))
+    monkeypatch.setattr(REPRODUCTIONS, "load", lambda name: made)
+    monkeypatch.setitem(REPRODUCTIONS.entries, "toy", Entry("experiments.record:toy", about="a toy"))
     return made
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(registry.ENTRIES))
+@pytest.mark.parametrize("name", sorted(REPRODUCTIONS.names()))
 def test_the_smoke_run_of_every_reproduction_fulfils_the_contract(name, ergonet, tmp_path):
     answer = ergonet("reproduce", name, "--smoke", "--out", "out")
     folder = tmp_path / "out"
@@ -92,7 +95,7 @@ def test_the_smoke_run_of_every_reproduction_fulfils_the_contract(name, ergonet,
         assert math.isfinite(row["ours"]), row
         assert math.isfinite(row["error"]), row  # a smoke run has two seeds, so every error is known
         assert row["source"] is None or math.isfinite(row["source"])
-    experiment, size = registry.load(name), SIZES["smoke"]
+    experiment, size = REPRODUCTIONS.load(name), SIZES["smoke"]
     found = {(row["label"], row["quantity"]): row["source"] for row in record["rows"]}
     for case in experiment.cases(size):
         for quantity, figure in case.source.items():
@@ -100,7 +103,7 @@ def test_the_smoke_run_of_every_reproduction_fulfils_the_contract(name, ergonet,
     text = (folder / f"{name}.md").read_text(encoding="utf-8")
     assert "A smoke run" in text
     assert record["verdict"].endswith(".")
-    assert re.search(r"[Ss]urvive|Cannot be told", record["verdict"])  # tables by width have one width in a smoke run
+    assert re.search(r"[Ss]urvive|Undecided", record["verdict"])  # tables by width have one width in a smoke run
     shown = " ".join(text.replace("\n- **", "\n").replace("**:", ":").split())
     assert " ".join(record["verdict"].removeprefix(page.SMOKE).split()) in shown
     for case in experiment.cases(size):
@@ -117,7 +120,7 @@ def test_the_smoke_run_of_every_reproduction_fulfils_the_contract(name, ergonet,
 
 def test_without_a_name_all_are_listed(ergonet):
     listed = ergonet("reproduce").stdout
-    assert all(name in listed for name in registry.ENTRIES)
+    assert all(name in listed for name in REPRODUCTIONS.names())
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(ergonet):
@@ -125,7 +128,12 @@ def test_an_unknown_name_is_refused_with_the_known_ones(ergonet):
     assert answer.stderr.startswith("Error: ")
     assert answer.stderr.count("\n") == 1
     assert "Did you mean 'lau-metric'" in answer.stderr
-    assert all(name in answer.stderr for name in registry.ENTRIES)
+    assert all(name in answer.stderr for name in REPRODUCTIONS.names())
+
+
+def test_an_old_name_of_a_reproduction_is_rejected_with_the_new_one():
+    with pytest.raises(SettingError, match="`lau-committee` is `lau-ensemble` now"):
+        reproduce.check("lau-committee")
 
 
 def test_two_sizes_at_once_are_a_usage_error(ergonet):
@@ -159,7 +167,7 @@ def test_figures_are_means_with_their_standard_errors_beside_the_source(with_toy
 def test_one_seed_has_no_error_and_no_verdict(with_toy, tmp_path):
     record = runner.reproduce("toy", SIZES["full"].with_seeds(1), tmp_path, lambda line: None)
     assert {row["error"] for row in record["rows"]} == {None}
-    assert "Cannot be told" in record["verdict"]
+    assert "Undecided" in record["verdict"]
 
 
 def test_what_is_not_finite_becomes_null(with_toy, tmp_path):

@@ -1,4 +1,4 @@
-"""The parts of the reproductions of Choo 2000 that figures rest on: coordinates, budgets, starts and ratios."""
+"""The parts of the reproductions of Choo2000 that figures rest on: coordinates, budgets, starts and ratios."""
 
 import math
 from typing import Any
@@ -21,23 +21,23 @@ def test_the_rows_lie_around_the_surface():
 
 
 def test_moved_positions_are_the_same_states_with_the_jacobian_between_their_densities():
-    centred, other = (data.target(8, is_centred=flag) for flag in (True, False))
-    positions = np.stack([np.asarray(centred.initial_position(jax.random.key(seed))) for seed in range(3)])
-    moved = data.non_centred(positions, 8)
+    centered, other = (data.target(8, is_centered=flag) for flag in (True, False))
+    positions = np.stack([np.asarray(centered.initial_position(jax.random.key(seed))) for seed in range(3)])
+    moved = data.non_centered(positions, 8)
     jacobian = 0.5 * positions[:, 33:37] @ list(data.sizes(8).values())
     for one, two, expected in zip(jnp.asarray(positions), jnp.asarray(moved), jacobian, strict=True):
         same = jax.tree.map(
-            lambda a, b: np.allclose(a, b, rtol=1e-5), *(t.unravel(q) for t, q in ((centred, one), (other, two)))
+            lambda a, b: np.allclose(a, b, rtol=1e-5), *(t.unravel(q) for t, q in ((centered, one), (other, two)))
         )
         assert all(jax.tree.leaves(same))
-        difference = other.potential(two) - centred.potential(one)
+        difference = other.potential(two) - centered.potential(one)
         assert difference == pytest.approx(expected, abs=1e-3)
 
 
-@pytest.mark.parametrize("is_centred", [True, False])
-def test_the_posterior_is_the_density_of_the_thesis(is_centred):
+@pytest.mark.parametrize("is_centered", [True, False])
+def test_the_posterior_is_the_density_of_the_thesis(is_centered):
     """Written down once more, for states as far out as chains go."""
-    target, random = data.target(8, is_centred=is_centred), np.random.default_rng(0)
+    target, random = data.target(8, is_centered=is_centered), np.random.default_rng(0)
     for spread in (1.0, 1.0, 4.0, 4.0):
         position = random.normal(size=target.dim)
         position[33:] = random.normal(size=5) * spread + [-2, 1, -2, 0, 4]
@@ -47,8 +47,8 @@ def test_the_posterior_is_the_density_of_the_thesis(is_centred):
             start += own.size
             total += log_gamma(log_precision, data.widths(8)[group])
             sd = np.exp(-0.5 * log_precision)
-            total += stats.norm.logpdf(own, 0, sd if is_centred else 1).sum()
-            weights[group] = own if is_centred else own * sd
+            total += stats.norm.logpdf(own, 0, sd if is_centered else 1).sum()
+            weights[group] = own if is_centered else own * sd
         hidden = np.tanh(data.ROWS[:, :2] @ weights["u"].reshape(8, 2).T + weights["a"])
         means = hidden @ weights["v"] + weights["b"]
         total += stats.norm.logpdf(data.ROWS[:, 2], means, np.exp(-0.5 * position[37])).sum()

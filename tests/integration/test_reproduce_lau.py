@@ -1,4 +1,4 @@
-"""The parts of the reproductions of Lau 2018 that figures rest on: the printed sampler, committees, verdicts."""
+"""The parts of the reproductions of Lau2018 that figures rest on: the printed sampler, ensembles, verdicts."""
 
 import math
 import re
@@ -14,7 +14,7 @@ import pytest
 from ergonet.samplers.stochastic.base import Pace, minibatch_gradient
 from ergonet.samplers.stochastic.noise import normals
 from experiments import page, runner
-from experiments.lau2018 import committee, digits, precision, sghmc, sghmc_grid
+from experiments.lau2018 import digits, ensemble, precision, sghmc, sghmc_grid
 from experiments.lau2018.printed_sghmc import PrintedSGHMC, PrintedState
 from experiments.record import Quantity, Table
 from experiments.sizes import SIZES
@@ -75,12 +75,12 @@ def test_the_temperature_of_a_stopped_run_is_read_from_its_message(message, expe
     assert sghmc_grid.stopped_at(message) == expected
 
 
-def test_committees_are_disjoint_parts_that_average_probabilities():
+def test_ensembles_are_disjoint_and_average_probabilities():
     sure, unsure = np.array([[0.9, 0.1], [0.1, 0.9]]).T, np.array([[0.4, 0.6], [0.6, 0.4]]).T  # [class, row]
     members, truth = np.stack([sure, unsure, unsure, unsure, sure]), np.array([0, 1])
-    np.testing.assert_allclose(committee.committee_errors(members, truth, 1), [0, 100, 100, 100, 0])
-    np.testing.assert_allclose(committee.committee_errors(members, truth, 2), [0, 100])
-    np.testing.assert_allclose(committee.committee_errors(members, truth, 5), [0])
+    np.testing.assert_allclose(ensemble.ensemble_errors(members, truth, 1), [0, 100, 100, 100, 0])
+    np.testing.assert_allclose(ensemble.ensemble_errors(members, truth, 2), [0, 100])
+    np.testing.assert_allclose(ensemble.ensemble_errors(members, truth, 5), [0])
 
 
 def sghmc_table(*, diverged, shift=0.0):
@@ -147,7 +147,7 @@ def test_the_page_of_a_kept_result_can_be_written_again(name, tmp_path):
     shutil.copy(RESULTS / f"{name}.json", tmp_path)
     record = runner.rewrite(name, tmp_path)
     assert record["rows"]
-    assert re.match("(Survives|Does not survive|Cannot be told): ", record["verdict"])
+    assert re.match("(Survives|Does not survive|Undecided): ", record["verdict"])
 
 
 def test_a_result_without_rows_of_the_learned_scale_is_judged_without_them():

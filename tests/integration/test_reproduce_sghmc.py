@@ -1,4 +1,4 @@
-"""The parts of the reproductions of document 002 that figures rest on: claims by rule and the bookkeeping of curves."""
+"""The parts of the reproductions of ChenReport that figures rest on: claims by rule and the bookkeeping of curves."""
 
 import math
 
@@ -72,7 +72,7 @@ def test_claims_on_mnist(errors, expected):
     assert [claim.survives for claim in mnist.judge(2.5, mnist_table(errors))] == expected
 
 
-def test_on_mnist_an_optimiser_is_judged_by_its_last_network():
+def test_on_mnist_an_optimizer_is_judged_by_its_last_network():
     assert mnist.judge(2.5, mnist_table((2.0, 4.0, 4.0, 1.5)))[0].survives is False
     reversed_nll = mnist_table((2.0, 4.0, 4.0, 3.0), nll=((0.2, 0.21), (0.1, 0.11)))
     assert mnist.judge(2.5, reversed_nll)[2].survives is False
@@ -268,7 +268,7 @@ def test_the_figures_of_the_document_stand_at_their_rows():
     assert sum(bool(one) for one in sources.values()) == 9
 
 
-def test_the_hand_over_is_after_one_epoch_of_trees():
+def test_the_second_kernel_begins_after_one_epoch_of_trees():
     kernel = nuts.Plan(nuts.BOTH, 1).kernel("full", 500, 120)
     assert kernel.after == 120
     assert (kernel.first.learning_rate, kernel.second.learning_rate) == (2e-7, 2e-6)

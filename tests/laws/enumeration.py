@@ -16,7 +16,8 @@ import numpy as np
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import IdentityMetric
 from ergonet.hamiltonian.phase import Phase, phase_at
-from ergonet.models.target import Target
+from ergonet.target.constructors import Target
+from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.criterion import AbstractCriterion
 from ergonet.trajectory.doubling import Doubling
 
@@ -33,7 +34,7 @@ class Walk(Composition):
         return phase_at(target, position, position)
 
 
-def table_target(energies: np.ndarray, offset: int) -> Target:
+def table_target(energies: np.ndarray, offset: int) -> AbstractDensity:
     """H(i) = energies[i + offset] where the momentum at i is i."""
     return Target.from_logdensity(TableDensity(jnp.asarray(energies), offset), jnp.zeros(1))
 
@@ -100,7 +101,7 @@ class Paths:
 
 
 def enumerate_paths(
-    doubling: Doubling, target: Target, starts: Phase, *, step_size=1.0, metric=None, log_level=None
+    doubling: Doubling, target: AbstractDensity, starts: Phase, *, step_size=1.0, metric=None, log_level=None
 ) -> Paths:
     """Run every direction sequence from every start (`Phase` with a leading axis).
 
@@ -113,7 +114,7 @@ def enumerate_paths(
 
 
 @eqx.filter_jit
-def _follow(doubling: Doubling, target: Target, metric: Any, step_size: Any, begins: tuple[Phase, Any]):
+def _follow(doubling: Doubling, target: AbstractDensity, metric: Any, step_size: Any, begins: tuple[Phase, Any]):
     starts, log_level = begins
 
     def run(start: Phase, directions):
@@ -149,9 +150,9 @@ def transition_matrix(paths: Paths, reach: int) -> np.ndarray:
 
 
 def imbalance(transitions: np.ndarray, energies: np.ndarray) -> float:
-    """Largest |pi_i P_ij - pi_j P_ji|, relative to the largest flow; rows of `transitions` are neighbouring starts."""
+    """Largest |pi_i P_ij - pi_j P_ji|, relative to the largest flow; rows of `transitions` are neighboring starts."""
     weights = np.exp(-(energies - np.min(energies)))
-    flow = weights[:, None] * neighbours(transitions)
+    flow = weights[:, None] * neighbors(transitions)
     off_diagonal = flow - np.diag(np.diag(flow))
     return float(np.max(np.abs(flow - flow.T)) / np.max(off_diagonal))
 
@@ -159,8 +160,8 @@ def imbalance(transitions: np.ndarray, energies: np.ndarray) -> float:
 def slice_imbalance(enumerate_at: Callable[[float], Paths], energies: np.ndarray, reach: int) -> float:
     """Largest |P_u(i -> j) - P_u(j -> i)| under any level u, where the states in the slice are equally likely.
 
-    A transition is the same for all levels between two neighbouring densities, so one level of each gap stands for
-    all. `energies` are those of the starts, which are neighbours; `enumerate_at(log_u)` goes through their paths.
+    A transition is the same for all levels between two neighboring densities, so one level of each gap stands for
+    all. `energies` are those of the starts, which are neighbors; `enumerate_at(log_u)` goes through their paths.
     """
     # Levels at which a state counts or not by rounding are left out.
     densities = np.unique(np.round(-energies, 9))
@@ -170,13 +171,13 @@ def slice_imbalance(enumerate_at: Callable[[float], Paths], energies: np.ndarray
         transitions = transition_matrix(enumerate_at(level), reach)
         in_slice = level <= -energies
         np.testing.assert_allclose(transitions[in_slice].sum(axis=1), 1.0, rtol=0, atol=1e-12)
-        moves = neighbours(transitions)[in_slice]
+        moves = neighbors(transitions)[in_slice]
         np.testing.assert_array_equal(moves[:, ~in_slice], 0)
         worst = max(worst, float(np.max(np.abs(moves[:, in_slice] - moves[:, in_slice].T))))
     return worst
 
 
-def neighbours(transitions: np.ndarray) -> np.ndarray:
+def neighbors(transitions: np.ndarray) -> np.ndarray:
     """P[i, j] among the starts, from P(start -> start + offset)."""
     count, width = transitions.shape
     reach = width // 2
@@ -187,13 +188,13 @@ def neighbours(transitions: np.ndarray) -> np.ndarray:
     return matrix
 
 
-def integer_starts(target: Target, positions: np.ndarray) -> Phase:
+def integer_starts(target: AbstractDensity, positions: np.ndarray) -> Phase:
     """Phase points on the integers."""
     grid = jnp.asarray(positions, jnp.result_type(float))[:, None]
     return jax.vmap(lambda position: phase_at(target, position, position))(grid)
 
 
-def orbit(target: Target, steps: Composition, start: Phase, reach: int, *, step_size, metric) -> Phase:
+def orbit(target: AbstractDensity, steps: Composition, start: Phase, reach: int, *, step_size, metric) -> Phase:
     """The states of one orbit from -reach to reach, each by steps from the middle."""
 
     def half(signed):

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ergonet import Target
+from ergonet import AbstractTarget, Target
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric, DenseMetric, DiagonalMetric, IdentityMetric
 from ergonet.hamiltonian.phase import phase_at
-from ergonet.trajectory.criterion import AbstractCriterion, Exhaustive, Generalised, Original
+from ergonet.trajectory.criterion import AbstractCriterion, Exhaustive, Generalized, Original
 from ergonet.trajectory.doubling import Doubling
 from tests.laws import reference_nuts
 from tests.laws.enumeration import orbit
@@ -62,7 +62,7 @@ class Case:
     metric_name: str
     step_size: float
     position: tuple[float, ...]
-    momentum: tuple[float, ...]  # standardised
+    momentum: tuple[float, ...]  # standardized
 
     @property
     def metric(self) -> AbstractMetric:
@@ -74,7 +74,7 @@ class Case:
         return INVERSE_MASS[self.metric_name][:dim, :dim]
 
     @property
-    def target(self) -> Target:
+    def target(self) -> AbstractTarget:
         return Target.from_logdensity(self.logdensity, jnp.zeros(len(self.position)))
 
     def orbit(self, doubling: Doubling, reach: int):
@@ -105,11 +105,11 @@ CASES = {
 DELTA = 0.2
 CRITERIA: dict[str, AbstractCriterion] = {
     "original": Original(),
-    "generalised": Generalised(),
+    "generalized": Generalized(),
     "exhaustive": Exhaustive(DELTA),
 }
 REFERENCES: dict[str, Callable[[np.ndarray], reference_nuts.Criterion]] = {
     "original": reference_nuts.Original,
-    "generalised": reference_nuts.Generalised,
+    "generalized": reference_nuts.Generalized,
     "exhaustive": lambda inverse_mass: reference_nuts.Exhaustive(inverse_mass, delta=DELTA),
 }

@@ -1,7 +1,7 @@
 """Doubling trajectories by recursion, in plain NumPy and textbook momenta, with exact selection probabilities.
 
 Written from the papers, the two theses and Stan's description alone: it shares no code with the library. The
-criteria are those of Hoffman and Gelman 2014 (Ask 2022, Algorithm 5.1), of Stan, and of Betancourt 2016 (Lau 2018,
+criteria are those of HoffmanGelman2014 (Ask2022, Algorithm 5.1), of Stan, and of Betancourt2016 (Lau2018,
 Algorithm 13); the selections those of Ask's Algorithm 5.2 (slice) and of Lau's Algorithm 12 (multinomial), with their
 slips mended.
 """
@@ -40,13 +40,13 @@ class Outcome:
 
 
 class Criterion:
-    """`turned(left, right)` of two neighbouring trees in the order of time."""
+    """`turned(left, right)` of two neighboring trees in the order of time."""
 
     def __init__(self, inverse_mass):
         self.inverse_mass = inverse_mass
 
 
-class Generalised(Criterion):
+class Generalized(Criterion):
     def __init__(self, inverse_mass, *, extra_checks=True):
         super().__init__(inverse_mass)
         self.extra_checks = extra_checks

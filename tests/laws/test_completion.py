@@ -17,7 +17,7 @@ def curved():
 def network():
     source = np.random.default_rng(5)
     x = source.normal(size=(12, 2))
-    prior = priors.NormalGamma(parametrisation="centered")
+    prior = priors.NormalGamma(parametrization="centered")
     return BayesianNetwork(MLP((2, 3, 1)), prior, likelihoods.Gaussian(noise=0.3)).condition(x, np.sin(x[:, :1]))
 
 
@@ -28,7 +28,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kernel", "build"), CASES)
-def test_a_trajectory_completed_at_once_ends_like_one_of_single_steps(kernel, build):
+def test_complete_gives_the_same_end_as_single_steps(kernel, build):
     target = build()
     position = jnp.asarray(np.random.default_rng(1).normal(size=target.dim))
     first = kernel.tuning(target, position)

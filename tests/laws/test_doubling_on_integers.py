@@ -25,6 +25,7 @@ from tests.laws.enumeration import (
     table_target,
     transition_matrix,
 )
+from tests.stages import cases, slow
 
 ROUNDING = 1e-12
 DEPTHS = (1, 2, 3, 4, 5, 6)
@@ -73,14 +74,14 @@ def check(depth, selection=None, criterion=PlantedTurns, **settings):
     return imbalance(np.where(usable[:, None], transitions, 0.0), shown), paths
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("depth", cases(DEPTHS, quick=[1, 5]))
 def test_balance_without_turns(depth):
     error, paths = check(depth)
     assert np.all(paths.stop["num_states"] == 2**depth - 1)
     assert error < ROUNDING
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("depth", cases(DEPTHS, quick=[1, 5]))
 def test_balance_with_turning_intervals_and_divergences(depth):
     error, paths = check(
         depth,
@@ -93,16 +94,16 @@ def test_balance_with_turning_intervals_and_divergences(depth):
     assert paths.stop["divergent"].any()
 
 
-@pytest.mark.parametrize("share", [0.05, 0.2, 0.6])
-@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("share", cases([0.05, 0.2, 0.6], quick=[0.2]))
+@pytest.mark.parametrize("depth", cases(DEPTHS, quick=[1, 5]))
 def test_balance_with_random_turns(depth, share):
     error, paths = check(depth, turns=lambda size, _: random_turns(size, share))
     assert error < ROUNDING
     assert depth <= 2 or paths.stop["turned"].any()
 
 
-@pytest.mark.parametrize("bad", [np.nan, -np.inf, 1e9])
-def test_balance_where_the_potential_is_broken(bad):
+@pytest.mark.parametrize("bad", [np.nan, slow(-np.inf), slow(1e9)])
+def test_balance_where_the_potential_is_not_finite(bad):
     error, paths = check(4, planted=[(5, bad), (20, bad)])
     assert error < ROUNDING
     assert paths.stop["divergent"].any()
@@ -114,7 +115,7 @@ def test_balance_when_one_state_has_nearly_all_the_mass():
 
 
 @pytest.mark.parametrize("selection", [Multinomial(), Slice()])
-def test_a_trajectory_completed_at_once_is_that_of_single_steps(selection):
+def test_complete_gives_the_same_trajectory_as_single_steps(selection):
     depth = 5
     energies, table, offset, starts = problem(
         depth, turns=lambda size, _: random_turns(size, 0.02), planted=[(20, np.inf)]
@@ -158,7 +159,7 @@ def check_slice(depth, selection=None, **settings):
     return slice_imbalance(enumerate_at, here, 2**depth - 1), np.array(diverged)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+@pytest.mark.parametrize("depth", cases([1, 2, 3, 4], quick=[3]))
 def test_balance_under_every_level_of_a_slice(depth):
     error, diverged = check_slice(
         depth, turns=lambda size, _: random_turns(size, 0.1), planted=[(4, np.inf), (5, 5000.0), (13, np.nan)]
@@ -221,12 +222,15 @@ class FarEndForgotten(PlantedTurns):
         return super().turned(memory, jnp.maximum(row, 1), growth)
 
 
-@pytest.mark.parametrize("selection", [AlwaysAcross, ReversedAcross, ProgressiveInside, WeightsOfTheWrongSign])
+@pytest.mark.parametrize(
+    "selection", [AlwaysAcross, slow(ReversedAcross), slow(ProgressiveInside), slow(WeightsOfTheWrongSign)]
+)
 def test_a_wrong_selection_is_caught(selection):
     error, _ = check(3, selection=selection())
     assert error > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", [LevelOfTheWrongSign, AlwaysAcrossASlice])
 def test_a_wrong_slice_is_caught(selection):
     settings = {"turns": lambda size, _: random_turns(size, 0.1), "planted": [(4, np.inf)]}
@@ -237,7 +241,8 @@ def test_a_wrong_slice_is_caught(selection):
     assert error > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", [WholeTreeOnly, FarEndForgotten])
-def test_a_criterion_asked_at_the_wrong_blocks_is_caught(criterion):
+def test_a_criterion_checked_on_the_wrong_subtrees_is_caught(criterion):
     error, _ = check(3, criterion=criterion, turns=lambda size, _: random_turns(size, 0.2))
     assert error > 1e-3

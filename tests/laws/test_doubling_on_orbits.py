@@ -10,10 +10,10 @@ import pytest
 
 from ergonet import NUTS, XHMC
 from ergonet.hamiltonian.energy import total_energy
-from ergonet.hamiltonian.integrator import integrator
 from ergonet.hamiltonian.metric import IdentityMetric
+from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers.base import Tuning, run_transition
-from ergonet.samplers.hmc import refresh
+from ergonet.samplers.common import refresh
 from ergonet.trajectory.criterion import Exhaustive, Original
 from ergonet.trajectory.doubling import Doubling
 from ergonet.trajectory.selection import Multinomial, Slice
@@ -21,12 +21,13 @@ from ergonet.trajectory.uniforms import uniform_pair
 from tests.laws import reference_nuts
 from tests.laws.enumeration import enumerate_paths, imbalance, slice_imbalance, transition_matrix
 from tests.laws.orbits import CASES, CRITERIA, DELTA, REFERENCES
+from tests.stages import cases
 
 DEPTH, PATH_DEPTH, SLICE_DEPTH = 6, 5, 4
 
 
 def setting(case, criterion, selection=None, depth=DEPTH):
-    doubling = Doubling(criterion, selection or Multinomial(), integrator("leapfrog"), depth)
+    doubling = Doubling(criterion, selection or Multinomial(), INTEGRATORS.make("leapfrog"), depth)
     return doubling, CASES[case].orbit(doubling, 34 if depth > SLICE_DEPTH else 15)
 
 
@@ -37,8 +38,8 @@ def follow(case, doubling, states, **settings):
     )
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("criterion", cases(CRITERIA, quick=["generalized"]))
+@pytest.mark.parametrize("case", cases(CASES, quick=["banana"]))
 def test_balance_along_an_orbit(case, criterion):
     doubling, states = setting(case, CRITERIA[criterion])
     paths = follow(case, doubling, states)
@@ -55,8 +56,8 @@ def test_balance_along_an_orbit(case, criterion):
     assert paths.stop["turned"].any()
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("case", ["gaussian, long steps", "banana"])
+@pytest.mark.parametrize("criterion", cases(CRITERIA, quick=["generalized"]))
+@pytest.mark.parametrize("case", cases(["gaussian, long steps", "banana"], quick=["banana"]))
 def test_balance_under_every_level_of_a_slice(case, criterion):
     doubling, states = setting(case, CRITERIA[criterion], Slice(), SLICE_DEPTH)
     energies = np.asarray(jax.vmap(total_energy)(states))
@@ -132,18 +133,18 @@ def agrees(paths, chosen, path, expected):
     return np.allclose(chosen[path], distribution, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("case", CASES)
-def test_every_path_is_that_of_the_recursion(case, criterion):
+@pytest.mark.parametrize("criterion", cases(CRITERIA, quick=["generalized"]))
+@pytest.mark.parametrize("case", cases(CASES, quick=["banana"]))
+def test_every_path_equals_that_of_the_recursion(case, criterion):
     wrong, reasons, _ = mismatches(case, CRITERIA[criterion], REFERENCES[criterion])
     assert wrong == 0
     assert "turned" in reasons
     assert ("divergent" in reasons) == (case == "banana")
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("case", ["gaussian", "gaussian, long steps", "banana"])
-def test_every_path_in_a_slice_is_that_of_the_recursion(case, criterion):
+@pytest.mark.parametrize("criterion", cases(CRITERIA, quick=["generalized"]))
+@pytest.mark.parametrize("case", cases(["gaussian", "gaussian, long steps", "banana"], quick=["banana"]))
+def test_every_path_in_a_slice_equals_that_of_the_recursion(case, criterion):
     wrong, reasons, unweighted = mismatches(case, CRITERIA[criterion], REFERENCES[criterion], selection=Slice())
     assert wrong == 0
     assert "turned" in reasons
@@ -151,14 +152,15 @@ def test_every_path_in_a_slice_is_that_of_the_recursion(case, criterion):
 
 
 def without_extra_checks(inverse_mass):
-    return reference_nuts.Generalised(inverse_mass, extra_checks=False)
+    return reference_nuts.Generalized(inverse_mass, extra_checks=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "criterion", "reference"),
     [
-        ("gaussian, long steps", CRITERIA["generalised"], without_extra_checks),
-        ("gaussian, long steps", CRITERIA["original"], REFERENCES["generalised"]),
+        ("gaussian, long steps", CRITERIA["generalized"], without_extra_checks),
+        ("gaussian, long steps", CRITERIA["original"], REFERENCES["generalized"]),
         ("gaussian", StandardisedMomentum(), REFERENCES["original"]),
         ("gaussian", Exhaustive(1.2 * DELTA), REFERENCES["exhaustive"]),
     ],
@@ -172,12 +174,12 @@ KERNELS = {
     "slice-NUTS of 2014": (lambda **s: NUTS(criterion="original", selection="slice", **s), "original"),
     "XHMC": (lambda **s: XHMC(DELTA, **s), "exhaustive"),
     "XHMC in a slice": (lambda **s: XHMC(DELTA, selection="slice", **s), "exhaustive"),
-    "NUTS": (NUTS, "generalised"),
+    "NUTS": (NUTS, "generalized"),
 }
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("case", ["gaussian, long steps", "gaussian", "banana"])
+@pytest.mark.parametrize("kernel", cases(KERNELS, quick=["NUTS"]))
+@pytest.mark.parametrize("case", cases(["gaussian, long steps", "gaussian", "banana"], quick=["banana"]))
 def test_a_chain_repeats_by_recursion_with_the_same_random_numbers(case, kernel):
     make, criterion = KERNELS[kernel]
     chosen = CASES[case]

@@ -10,9 +10,10 @@ import pytest
 
 from ergonet import HMC, Target
 from ergonet.hamiltonian.energy import total_energy
-from ergonet.hamiltonian.integrator import Composition, integrator, integrator_names
+from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import DiagonalMetric, IdentityMetric
 from ergonet.hamiltonian.phase import Phase, phase_at
+from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers.base import Tuning
 from ergonet.trajectory.fixed import Fixed
 
@@ -79,7 +80,7 @@ def test_balance_on_integers_with_planted_divergences(num_steps):
     assert np.count_nonzero(flow - np.diag(np.diag(flow))) > 10
 
 
-def test_with_a_random_direction_it_balances_without_a_flip():
+def test_a_random_direction_balances_without_a_momentum_flip():
     energies = 2.0 * np.random.default_rng(4).normal(size=44)
     target, kernel, num_steps = integers(energies), with_integrator(Shift()), 3
     flows = {}
@@ -116,9 +117,9 @@ def coupled(q):
     return -0.25 * jnp.sum(q**4) - 0.5 * jnp.sum(q) ** 2
 
 
-@pytest.mark.parametrize("name", integrator_names())
+@pytest.mark.parametrize("name", INTEGRATORS.names())
 def test_a_proposal_is_an_involution_and_balances(name):
-    kernel = with_integrator(integrator(name))
+    kernel = with_integrator(INTEGRATORS.make(name))
     target, metric = Target.from_logdensity(coupled, jnp.zeros(3)), DiagonalMetric(scale=jnp.array([0.7, 1.4, 1.0]))
     rng = np.random.default_rng(7)
     probabilities = []
@@ -126,20 +127,20 @@ def test_a_proposal_is_an_involution_and_balances(name):
         begin = phase_at(target, *(jnp.asarray(0.8 * rng.normal(size=3)) for _ in range(2)))
         settings = (jnp.asarray({"yoshida": 0.25}.get(name, 0.4)), jnp.asarray(7), jnp.asarray(0.5))
         end, there, _, info = propose(kernel, target, metric, begin, settings)
-        turned = Phase(end.position, -end.momentum, end.potential, end.gradient)
+        turned = Phase(position=end.position, momentum=-end.momentum, potential=end.potential, gradient=end.gradient)
         back, again, _, _ = propose(kernel, target, metric, turned, settings)
         np.testing.assert_allclose(back.position, begin.position, rtol=0, atol=1e-9)
         np.testing.assert_allclose(back.momentum, -begin.momentum, rtol=0, atol=1e-9)
         flows = [p * np.exp(-total_energy(z)) for p, z in ((there, begin), (again, end))]
         np.testing.assert_allclose(flows[0], flows[1], rtol=1e-9)
-        assert int(info.gradients) == 7 * integrator(name).gradients_per_step
+        assert int(info.gradients) == 7 * INTEGRATORS.make(name).gradients_per_step
         probabilities.append(float(there))
     assert min(probabilities) < 0.99
 
 
 @pytest.mark.parametrize("uniform", [0.2, 0.8])
 def test_the_state_moves_where_the_uniform_is_below_the_probability(uniform):
-    kernel = with_integrator(integrator("leapfrog"))
+    kernel = with_integrator(INTEGRATORS.make("leapfrog"))
     target, rng, seen = Target.from_logdensity(coupled, jnp.zeros(3)), np.random.default_rng(8), set()
     for _ in range(20):
         begin = phase_at(target, *(jnp.asarray(1.5 * rng.normal(size=3)) for _ in range(2)))
@@ -158,7 +159,7 @@ def test_the_state_moves_where_the_uniform_is_below_the_probability(uniform):
 
 
 @pytest.mark.parametrize(("bad", "where"), itertools.product([np.nan, np.inf, -np.inf], [13, 15]))
-def test_a_trajectory_stops_at_a_broken_energy_and_stays(bad, where):
+def test_a_trajectory_with_a_nonfinite_energy_stops_and_is_rejected(bad, where):
     energies = np.zeros(40)
     energies[where] = bad
     target = integers(energies)
@@ -173,7 +174,7 @@ def test_a_trajectory_stops_at_a_broken_energy_and_stays(bad, where):
 
 
 @pytest.mark.parametrize(("num_steps", "jitter"), [(1, 0.5), (10, 0.0), (10, 0.2), (7, 0.9)])
-def test_jitter_stays_in_its_range_and_fills_it(num_steps, jitter):
+def test_jitter_fills_its_range_and_stays_inside(num_steps, jitter):
     kernel = HMC(num_steps=num_steps, step_size=0.1, length_jitter=jitter, step_jitter=jitter)
     target = Target.from_logdensity(coupled, jnp.zeros(3))
     state = kernel.init(target, jnp.ones(3))
@@ -187,7 +188,7 @@ def test_jitter_stays_in_its_range_and_fills_it(num_steps, jitter):
     assert np.ptp(factor) >= 1.9 * jitter
 
 
-def test_a_random_direction_is_either_with_the_same_jitter():
+def test_both_random_directions_have_the_same_jitter():
     settings = {"num_steps": 10, "step_size": 0.1, "length_jitter": 0.3, "step_jitter": 0.2}
     forward, either = HMC(**settings), HMC(direction="random", **settings)
     target = Target.from_logdensity(coupled, jnp.zeros(3))

@@ -35,34 +35,34 @@ COORDINATES, ROWS = 20, 20_000
 
 
 @pytest.mark.parametrize(
-    ("kernel", "optimiser"),
+    ("kernel", "optimizer"),
     [
         (SGLD(learning_rate=0.003, temperature=0.0), optax.sgd(0.003)),
         (SGHMC(learning_rate=0.003, momentum_decay=0.1, temperature=0.0), optax.sgd(0.003, momentum=0.9)),
     ],
 )
-def test_temperature_0_is_gradient_descent(kernel, optimiser):
+def test_temperature_0_is_gradient_descent(kernel, optimizer):
     target = network()
     minibatches = random_minibatches(target, 60, 10)
     position = jnp.asarray(np.random.default_rng(1).normal(size=target.dim))
     found, info, _ = steps(kernel, target, position, minibatches)
 
-    state = optimiser.init(position)
+    state = optimizer.init(position)
     for number in range(60):
         rows = jax.tree.map(lambda leaf, number=number: leaf[number], minibatches)
         gradient = jax.grad(target.minibatch_potential)(position, rows)
-        update, state = optimiser.update(gradient, state)
+        update, state = optimizer.update(gradient, state)
         position = position + jnp.asarray(update)
         np.testing.assert_allclose(found[number], position, rtol=1e-9, atol=1e-9)
     assert np.ptp(np.asarray(info.potential)) > 1
-    assert np.isnan(info.temperature).all()  # of which there is none at temperature 0
+    assert "kinetic_temperature" not in info.values()  # of which there is none at temperature 0
 
 
-# The other parametrisation
+# The other parametrization
 
 
 @pytest.mark.parametrize("mass", [1.0, 2.5])
-def test_friction_and_mass_are_the_same_chain(mass):
+def test_friction_and_mass_give_the_chain_of_the_textbook_equations(mass):
     target = noisy_gaussian([1.0, 2.0], np.random.default_rng(0).normal(size=(50, 2)))
     minibatches = random_minibatches(target, 40, 5)
     kernel = SGHMC.from_friction(step_size=E, friction=C, mass=mass, noise=noise_models.GivenNoise([V, 1.0]))
@@ -111,7 +111,7 @@ def naive_variance(rate, num_steps, precision, variance):
     return (whole[1] ** 2 * rate + heat) / (1 - whole[0] ** 2)
 
 
-def test_the_predictions_of_this_test():
+def test_the_theoretical_variances_have_their_published_values():
     assert abs(sghmc_variance(E**2, E * C, 1.0, 2 * E * C * E**2) - 1.003) < 5e-4
     noisy = E**4 * V + 2 * E * C * E**2
     assert abs(sghmc_variance(E**2, E * C, 1.0, noisy) - 1.070) < 5e-4
@@ -126,30 +126,30 @@ def variance_score(positions, expected):
 
 
 @pytest.mark.parametrize(("rate", "decay"), [(0.01, 0.3), (0.2, 0.3), (0.05, 0.02), (0.5, 0.9)])
-def test_without_gradient_noise_sghmc_is_discretised_underdamped_langevin(rate, decay):
+def test_without_gradient_noise_sghmc_is_discretized_underdamped_langevin(rate, decay):
     target = exact_gaussian(np.ones(COORDINATES))
     kernel = SGHMC(learning_rate=rate, momentum_decay=decay, batch_size=2, steps_per_draw=20)
-    positions = run(target, kernel, num_warmup=200, num_draws=4000).samples.positions
+    positions = run(target, kernel, num_warmup=200, num_draws=4000).positions
     expected = sghmc_variance(rate, decay, 1.0, 2 * decay * rate)
     assert abs(variance_score(positions, expected)[0]) < 4
     assert np.max(np.abs(z_scores(positions, np.zeros(COORDINATES), np.full(COORDINATES, expected)))) < 4.5
 
 
-def test_with_momenta_drawn_afresh_too():
+def test_sghmc_that_resamples_at_every_step_is_discretized_langevin():
     """A velocity from N(0, l) every step makes it Langevin with steps l: q' = (1 - l) q + N(0, l ...)."""
     rate, decay = 0.2, 0.3
     target = exact_gaussian(np.ones(COORDINATES))
     kernel = SGHMC(learning_rate=rate, momentum_decay=decay, resample_every=1, batch_size=2, steps_per_draw=10)
-    positions = run(target, kernel, num_warmup=100, num_draws=3000).samples.positions
+    positions = run(target, kernel, num_warmup=100, num_draws=3000).positions
     expected = ((1 - decay) ** 2 * rate + 2 * decay * rate) / (1 - (1 - rate) ** 2)
     assert abs(variance_score(positions, expected)[0]) < 4
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.6])
-def test_without_gradient_noise_sgld_is_discretised_langevin(rate):
+def test_without_gradient_noise_sgld_is_discretized_langevin(rate):
     target = exact_gaussian(np.ones(COORDINATES))
     kernel = SGLD(learning_rate=rate, batch_size=2, steps_per_draw=30)
-    positions = run(target, kernel, num_warmup=100, num_draws=3000).samples.positions
+    positions = run(target, kernel, num_warmup=100, num_draws=3000).positions
     score, estimate = variance_score(positions, 1 / (1 - rate / 2))
     assert abs(score) < 4, estimate
 
@@ -165,10 +165,11 @@ def test_temperature_scales_the_variance():
         ),
     ):
         found = run(target, kernel, num_warmup=100, num_draws=2000)
-        score, estimate = variance_score(found.samples.positions, expected)
+        score, estimate = variance_score(found.positions, expected)
         assert abs(score) < 4, estimate
-        temperature = found.curve["kinetic_temperature"]
-        assert np.isnan(temperature).all() or abs(temperature[:, 100:].mean() / kinetic - 1) < 0.02
+        assert ("kinetic_temperature" in (found.curve or {})) == isinstance(kernel, SGHMC)
+        if isinstance(kernel, SGHMC):
+            assert abs(found.curve["kinetic_temperature"][:, 100:].mean() / kinetic - 1) < 0.02
 
 
 # The toy of 002, section 4.1
@@ -183,14 +184,14 @@ def toy():
 
 
 def toy_variance(kernel, *, num_draws=4000):
-    return run(toy(), kernel, num_warmup=100, num_draws=num_draws, seed=2).samples.positions
+    return run(toy(), kernel, num_warmup=100, num_draws=num_draws, seed=2).positions
 
 
 @pytest.mark.parametrize(
     ("noise", "expected", "injected"),
     [(noise_models.GivenNoise(V), 1.003, 2 * E * C * E**2), ("none", 1.070, E**4 * V + 2 * E * C * E**2)],
 )
-def test_the_toy(noise, expected, injected):
+def test_sghmc_on_the_toy_has_the_predicted_variance(noise, expected, injected):
     kernel = SGHMC.from_friction(step_size=E, friction=C, noise=noise, batch_size=1, steps_per_draw=STEPS)
     positions = toy_variance(kernel)
     score, estimate = variance_score(positions, sghmc_variance(E**2, E * C, 1.0, injected))
@@ -198,7 +199,7 @@ def test_the_toy(noise, expected, injected):
     assert abs(score) < 4, estimate
 
 
-def test_known_noise_is_made_up_for_at_another_temperature():
+def test_known_noise_is_corrected_at_another_temperature():
     """The gradient's own noise is not tempered: leaving it out of the account would give 0.30 in place of 0.25."""
     rate, decay, temperature = E**2, E * C, 0.25
     kernel = SGHMC(
@@ -215,7 +216,7 @@ def test_known_noise_is_made_up_for_at_another_temperature():
     assert abs(score) < 4, estimate
 
 
-def test_naive_sghmc_without_a_test_is_wrong_on_the_toy_as_predicted():
+def test_naive_sghmc_without_a_metropolis_correction_has_the_predicted_error_on_the_toy():
     kernel = NaiveSGHMC(learning_rate=E**2, num_steps=STEPS, batch_size=1, steps_per_draw=STEPS)
     expected = naive_variance(E**2, STEPS, 1.0, V)
     score, estimate = variance_score(toy_variance(kernel), expected)
@@ -223,7 +224,7 @@ def test_naive_sghmc_without_a_test_is_wrong_on_the_toy_as_predicted():
     assert estimate > 1.3
 
 
-def test_the_estimated_noise_makes_the_toy_right():
+def test_the_estimated_noise_corrects_the_variance_on_the_toy():
     kernel = SGHMC.from_friction(
         step_size=E,
         friction=C,
@@ -232,7 +233,7 @@ def test_the_estimated_noise_makes_the_toy_right():
         steps_per_draw=STEPS,
     )
     found = run(toy(), kernel, num_warmup=100, num_draws=1000, seed=2)
-    assert abs(variance_score(found.samples.positions, 1.003)[0]) < 4
+    assert abs(variance_score(found.positions, 1.003)[0]) < 4
     assert found.curve["clipped"].max() == 0
 
 
@@ -242,7 +243,7 @@ def test_the_estimated_noise_makes_the_toy_right():
 @pytest.mark.parametrize(
     ("num_steps", "batch_size", "rate", "acceptance"), [(4, 6, 1e-3, 0.67), (12, 2, 1e-4, 0.70), (12, 2, 3e-4, 0.29)]
 )
-def test_naive_sghmc_with_a_test_is_exact(num_steps, batch_size, rate, acceptance):
+def test_naive_sghmc_with_a_metropolis_correction_is_exact(num_steps, batch_size, rate, acceptance):
     """Where an epoch is whole trajectories."""
     scores, stats = scores_of(num_steps, batch_size, rate, metropolis=True)
     assert np.max(np.abs(scores)) < 4, scores
@@ -250,7 +251,7 @@ def test_naive_sghmc_with_a_test_is_exact(num_steps, batch_size, rate, acceptanc
 
 
 @pytest.mark.parametrize(("num_steps", "batch_size", "rate"), [(7, 6, 1e-3), (12, 2, 3e-4)])
-def test_naive_sghmc_without_a_test_is_not(num_steps, batch_size, rate):
+def test_naive_sghmc_without_a_metropolis_correction_is_biased(num_steps, batch_size, rate):
     scores, stats = scores_of(num_steps, batch_size, rate, metropolis=False)
     assert np.max(np.abs(scores)) > 10, scores
     assert "acceptance_rate" not in stats
@@ -261,14 +262,14 @@ def scores_of(num_steps, batch_size, rate, *, metropolis):
     kernel = NaiveSGHMC(
         learning_rate=rate, num_steps=num_steps, metropolis=metropolis, batch_size=batch_size, steps_per_draw=num_steps
     )
-    found = run(target, kernel, num_chains=2, num_warmup=500, num_draws=20_000).samples
+    found = run(target, kernel, num_chains=2, num_warmup=500, num_draws=20_000)
     return z_scores(found.positions - mean, np.zeros(3), np.diag(covariance)), found.stats
 
 
 # Momenta
 
 
-def test_a_momentum_is_drawn_afresh_every_so_many_steps():
+def test_the_momentum_is_resampled_every_given_number_of_steps():
     target = exact_gaussian([1.0, 3.0])
     kernel = SGHMC(learning_rate=0.04, resample_every=5)
     key, rows = jax.random.key(0), target.rows()
@@ -306,13 +307,13 @@ def test_sg_nuts_on_exact_gradients_and_little_friction_is_near_nuts():
     """No exactness is claimed; at a small step and little friction its moments are close."""
     target = exact_gaussian([1.0, 0.25])
     kernel = SGNUTS(learning_rate=0.01, momentum_decay=0.001, max_doublings=6, batch_size=2, steps_per_draw=1)
-    found = run(target, kernel, num_warmup=50, num_draws=4000).samples
+    found = run(target, kernel, num_warmup=50, num_draws=4000)
     variance = np.mean(np.asarray(found.positions, float) ** 2, axis=(0, 1))
     np.testing.assert_allclose(variance, [1.0, 4.0], rtol=0.15)
     assert np.all(found.stats["gradients"] >= 2)
 
 
-def test_kernels_say_what_a_quadratic_is_worth():
+def test_kernels_report_the_minibatch_potential_at_their_gradient():
     """The potential that a step reports is the minibatch's where its gradient was taken."""
     target = Target.from_terms(Quadratic(jnp.ones(1)), lambda q, rows: 0 * rows, jnp.zeros(4), jnp.zeros(1))
     for kernel in (SGLD(learning_rate=0.1), SGHMC(learning_rate=0.1)):

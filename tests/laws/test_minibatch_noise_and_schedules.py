@@ -9,11 +9,12 @@ from ergonet import SGHMC, SGLD, noise_models, schedules
 from ergonet._errors import SettingError
 from ergonet.samplers.stochastic.base import gradient_noise
 from tests.minibatches import exact_gaussian, linear_regression, network, noisy_gaussian, random_minibatches, run, steps
+from tests.stages import slow
 
 # Schedules
 
 
-def test_the_values_of_schedules():
+def test_schedules_match_their_formulas():
     number = jnp.arange(200)
     assert np.all(np.asarray(jax.vmap(schedules.Constant().factor)(number)) == 1)
     polynomial = schedules.Polynomial(scale=10.0, power=0.55)
@@ -30,7 +31,7 @@ def test_the_values_of_schedules():
     np.testing.assert_allclose(ends, [(np.pi / 2 / period) ** 2 for period in (50, 25_000, 1_000_000)], rtol=1e-3)
 
 
-@pytest.mark.parametrize("schedule", [schedules.Polynomial(scale=50.0), schedules.Cyclical(period=40)])
+@pytest.mark.parametrize("schedule", [slow(schedules.Polynomial(scale=50.0)), schedules.Cyclical(period=40)])
 def test_a_run_follows_its_schedule(schedule):
     target = exact_gaussian([1.0, 2.0])
     kernel = SGLD(learning_rate=0.1, schedule=schedule, batch_size=2, steps_per_draw=5)
@@ -40,16 +41,16 @@ def test_a_run_follows_its_schedule(schedule):
     samples = np.array([bool(schedule.samples(jnp.asarray(n))) for n in last]) & (np.arange(66) >= 6)
     np.testing.assert_allclose(found.curve["step_size"][0], 0.1 * factors, rtol=1e-6, atol=5e-8)
     np.testing.assert_allclose(found.curve["weight"][0], np.where(samples, factors, 0), rtol=1e-6, atol=5e-8)
-    np.testing.assert_array_equal(found.samples.stats["weight"], found.curve["weight"][:, 6:])
+    np.testing.assert_array_equal(found.stats["weight"], found.curve["weight"][:, 6:])
 
 
 @pytest.mark.slow
-def test_the_weighted_average_of_a_falling_step_size():
+def test_draws_of_a_decreasing_step_size_are_averaged_with_weights():
     """Steps fall from 1 to 0.1: the weighted mean of E q^2 = 1 / (1 - l_t / 2) where l falls slowly."""
     schedule = schedules.Polynomial(scale=2000.0, power=0.55)
     target = exact_gaussian(np.ones(200))
     kernel = SGLD(learning_rate=1.0, schedule=schedule, batch_size=2, steps_per_draw=10)
-    found = run(target, kernel, num_warmup=10, num_draws=12_000).samples
+    found = run(target, kernel, num_warmup=10, num_draws=12_000)
     weights, rates = found.stats["weight"][0].astype(float), found.stats["step_size"][0].astype(float)
     squares = np.mean(found.positions[0].astype(float) ** 2, axis=1)
     expected = np.average(1 / (1 - rates / 2), weights=weights)
@@ -58,6 +59,7 @@ def test_the_weighted_average_of_a_falling_step_size():
     assert abs(squares.mean() - expected) > 4 * spread  # an average without weights is another
 
 
+@pytest.mark.slow
 def test_a_momentum_keeps_its_temperature_while_the_step_size_changes():
     target = exact_gaussian(np.ones(50))
     schedule = schedules.Cyclical(period=200, exploration=0.5)
@@ -71,7 +73,7 @@ def test_a_momentum_keeps_its_temperature_while_the_step_size_changes():
 # The noise of the gradient
 
 
-@pytest.mark.parametrize("batch_size", [4, 7, 12])
+@pytest.mark.parametrize("batch_size", [slow(4), 7, slow(12)])
 def test_the_estimated_variance_is_that_of_minibatches_without_replacement(batch_size):
     target = linear_regression()[0] if batch_size != 7 else network(rows=30)
     position = jnp.asarray(np.random.default_rng(2).normal(size=target.dim))
@@ -96,8 +98,8 @@ def test_the_estimated_variance_is_that_of_minibatches_without_replacement(batch
     np.testing.assert_allclose(estimates[:, ~varied], 0, atol=1e-9)
 
 
-@pytest.mark.parametrize("at_once", [1, 5, 100])
-def test_it_does_not_depend_on_how_many_gradients_are_held(at_once):
+@pytest.mark.parametrize("at_once", [slow(1), 5, slow(100)])
+def test_the_estimated_variance_does_not_depend_on_the_chunk_size(at_once):
     target = network(rows=30)
     position = jnp.asarray(np.random.default_rng(2).normal(size=target.dim))
     rows = jax.tree.map(lambda leaf: leaf[:10], target.rows())
@@ -105,7 +107,7 @@ def test_it_does_not_depend_on_how_many_gradients_are_held(at_once):
     np.testing.assert_allclose(gradient_noise(target, position, rows, at_once=at_once), whole, rtol=1e-9)
 
 
-def test_of_all_rows_or_of_one_there_is_nothing_to_tell():
+def test_the_estimated_variance_of_all_rows_or_of_one_row_is_zero():
     target = linear_regression()[0]
     position = jnp.ones(target.dim)
     np.testing.assert_array_equal(gradient_noise(target, position, target.rows()), 0)
@@ -125,20 +127,20 @@ def test_the_running_estimate_converges():
     np.testing.assert_allclose(found, expected, rtol=4 * np.sqrt(2 / 19 / 200), atol=1e-9)
     _, _, first = steps(kernel, target, jnp.zeros(3), jax.tree.map(lambda leaf: leaf[:1], minibatches))
     once = gradient_noise(target, jnp.zeros(3), jax.tree.map(lambda leaf: leaf[0], minibatches))
-    np.testing.assert_allclose(model.variance(first.noise), once, rtol=1e-6)  # no bias towards 0 at the start
+    np.testing.assert_allclose(model.variance(first.noise), once, rtol=1e-6)  # no bias toward 0 at the start
 
 
 def test_coordinates_whose_noise_outweighs_friction_are_counted():
     target = exact_gaussian([1.0, 1.0, 1.0, 1.0])
     noise = noise_models.GivenNoise([0.0, 2 * 0.3 / 0.01 - 1e-3, 2 * 0.3 / 0.01 + 1e-3, 1e6])
     kernel = SGHMC(learning_rate=0.01, momentum_decay=0.3, noise=noise, batch_size=2, steps_per_draw=4)
-    with pytest.warns(UserWarning, match="outweighs the friction in 50 %"):
+    with pytest.warns(UserWarning, match="exceeds the friction in 50 %"):
         found = run(target, kernel, num_draws=10)
     np.testing.assert_allclose(found.curve["clipped"], 0.5)
-    np.testing.assert_allclose(found.samples.stats["clipped"], 0.5)
+    np.testing.assert_allclose(found.stats["clipped"], 0.5)
 
 
-def test_a_given_noise_must_fit():
+def test_a_given_noise_of_the_wrong_shape_or_sign_is_rejected():
     with pytest.raises(SettingError, match="has 3 entries, but positions have 2"):
         run(
             exact_gaussian([1.0, 1.0]), SGHMC(learning_rate=0.1, batch_size=2, noise=noise_models.GivenNoise([1, 2, 3]))

@@ -7,11 +7,12 @@ import pytest
 
 from ergonet.hamiltonian.metric import IdentityMetric
 from ergonet.inference.run import sample
-from ergonet.models.target import Target
 from ergonet.samplers.hmc import HMC
 from ergonet.samplers.windowed_hmc import WindowedHMC
+from ergonet.target.constructors import Target
 from ergonet.trajectory.windowed import Windowed
 from tests.laws.enumeration import Walk, imbalance, integer_starts, table_target
+from tests.stages import cases
 
 OFFSET = 40
 
@@ -62,7 +63,9 @@ def transitions(energies: np.ndarray, *, num_steps: int, window: int, size: int,
     return matrix / (2 * window)
 
 
-@pytest.mark.parametrize(("num_steps", "window"), [(1, 1), (5, 1), (5, 2), (6, 3), (7, 6), (7, 8), (4, 5)])
+@pytest.mark.parametrize(
+    ("num_steps", "window"), cases([(1, 1), (5, 1), (5, 2), (6, 3), (7, 6), (7, 8), (4, 5)], quick=[(5, 2), (7, 8)])
+)
 @pytest.mark.parametrize("barrier", [False, True])
 def test_detailed_balance_is_exact(num_steps, window, barrier):
     energies = np.random.default_rng(0).normal(size=2 * OFFSET + 1) * 2
@@ -124,7 +127,7 @@ def from_minus_2_to_4(energies):
     )
 
 
-@pytest.mark.parametrize("place", [-2, -1, 1, 2, 4])
+@pytest.mark.parametrize("place", cases([-2, -1, 1, 2, 4], quick=[-1, 4]))
 def test_a_divergence_anywhere_in_the_trajectory_is_counted(place):
     energies = np.zeros(2 * OFFSET + 1)
     energies[OFFSET + place], energies[OFFSET + (1 if place == 2 else 2)] = 1500.0, -5000.0

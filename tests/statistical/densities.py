@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from arviz_stats.base.array import array_stats
 
-from ergonet import Target
+from ergonet import AbstractTarget, Target
 
 
 class CorrelatedGaussian(eqx.Module):
@@ -62,7 +62,7 @@ class Problem:
     square: np.ndarray
 
     @property
-    def target(self) -> Target:
+    def target(self) -> AbstractTarget:
         return Target.from_logdensity(self.logdensity, jnp.zeros(self.dim))
 
 

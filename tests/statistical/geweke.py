@@ -26,29 +26,29 @@ NUM_CHAINS, NUM_STEPS, NUM_DRAWS = 512, 100, 200000
 COMPILER = {"xla_backend_optimization_level": 0}  # compiling takes longer than running
 
 
-def normal_gamma(group: str, parametrisation: str, below: Any = (), alpha: float = 6.0) -> BayesianNetwork:
+def normal_gamma(group: str, parametrization: str, below: Any = (), alpha: float = 6.0) -> BayesianNetwork:
     """Normal weights with learned precisions, vague enough that they matter, not so vague that moments are lost."""
-    prior = priors.NormalGamma(0.8, alpha, group, parametrisation, below=below)
+    prior = priors.NormalGamma(0.8, alpha, group, parametrization, below=below)
     return BayesianNetwork(NETWORK, prior, likelihoods.Gaussian(NOISE))
 
 
-def by_layer_and_source(parametrisation: str) -> BayesianNetwork:
+def by_layer_and_source(parametrization: str) -> BayesianNetwork:
     """Groups that other rows lack: a whole layer, every weight, and the unit that weights come from."""
 
     def gamma(group: str) -> priors.NormalGamma:
-        return priors.NormalGamma(0.8, 6.0, group, parametrisation)
+        return priors.NormalGamma(0.8, 6.0, group, parametrization)
 
     chosen = {"layers.0.*": gamma("layer"), "layers.1.weight": gamma("outgoing"), "*": gamma("weight")}
     return BayesianNetwork(NETWORK, chosen, likelihoods.Gaussian(NOISE))
 
 
-def three_levels(parametrisation: str) -> BayesianNetwork:
+def three_levels(parametrization: str) -> BayesianNetwork:
     below = [priors.Level("incoming", 8.0), priors.Level("weight", 8.0)]
-    return normal_gamma("leaf", parametrisation, below, alpha=8.0)
+    return normal_gamma("leaf", parametrization, below, alpha=8.0)
 
 
-def horseshoe(kind: Callable[..., priors.AbstractPrior], parametrisation: str) -> BayesianNetwork:
-    return BayesianNetwork(NETWORK, kind(0.3, "incoming", parametrisation), likelihoods.Gaussian(NOISE))
+def horseshoe(kind: Callable[..., priors.AbstractPrior], parametrization: str) -> BayesianNetwork:
+    return BayesianNetwork(NETWORK, kind(0.3, "incoming", parametrization), likelihoods.Gaussian(NOISE))
 
 
 MODELS: dict[str, Callable[[str], BayesianNetwork]] = {
@@ -133,17 +133,17 @@ def exact_moments(name: str) -> tuple[np.ndarray, np.ndarray]:
     return draws.mean(axis=0), draws.var(axis=0) / NUM_DRAWS
 
 
-def run(name: str, parametrisation: str, kernel: Any, *, seed: int = 0, longer: int = 1) -> Result:
+def run(name: str, parametrization: str, kernel: Any, *, seed: int = 0, longer: int = 1) -> Result:
     """The joint test of a kernel with fixed step sizes.
 
     Args:
         name: of the prior.
-        parametrisation: `centered` or `non-centered`.
+        parametrization: `centered` or `non-centered`.
         kernel: with its step size and length.
         seed: of everything but the draws from the prior.
         longer: times as many chains.
     """
-    model = MODELS[name](parametrisation)
+    model = MODELS[name](parametrization)
     posterior = model.condition(INPUTS, np.zeros((len(INPUTS), 1), np.float32))
     tuning = kernel.tuning(posterior, jnp.zeros(posterior.dim))
 

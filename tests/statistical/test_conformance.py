@@ -16,10 +16,13 @@ import pytest
 
 import ergonet
 from ergonet import Target
-from ergonet.adaptation.warmup import Stage, Warmup, stan_windows
-from ergonet.hamiltonian.metric import metric_names
+from ergonet.adaptation.recipes import stan_windows
+from ergonet.adaptation.stages import Stage, Warmup
+from ergonet.adaptation.step_size import StepSizeLearner
+from ergonet.hamiltonian.registry import METRICS
 from ergonet.samplers.base import run_transition
-from ergonet.samplers.registry import kernel_names, minibatch_kernel_names
+from ergonet.samplers.registry import KERNELS
+from tests.ledger import Ledger
 from tests.sampling import trajectory_kernel
 from tests.statistical.densities import CorrelatedGaussian, z_scores
 
@@ -29,8 +32,8 @@ COVARIANCE = np.array([[4.0, 1.2, -0.3], [1.2, 1.0, 0.2], [-0.3, 0.2, 0.25]])
 START = np.array([1.5, 0.5, -0.4])
 STATIC = {"num_steps": 5}
 SETTINGS = {"xhmc": {"max_doublings": 6}, "hmc": STATIC, "windowed": STATIC | {"window": 2}}
-OTHERS = ("gibbs", "dynamical-a", "dynamical-b", *minibatch_kernel_names())  # with tables of their own
-NAMES = [name for name in kernel_names() if name not in OTHERS]
+OTHERS = ("gibbs", "dynamical-a", "dynamical-b", *KERNELS.names("minibatch"))  # with tables of their own
+NAMES = [name for name in KERNELS.names() if name not in OTHERS]
 VARIANTS = {  # the table's rows: kernels by name, and what of NUTS is a kernel of its own
     **{name: (name, {}) for name in NAMES},
     "nuts, original, slice": ("nuts", {"criterion": "original", "selection": "slice"}),
@@ -39,7 +42,7 @@ VARIANTS = {  # the table's rows: kernels by name, and what of NUTS is a kernel 
 ACCEPTANCE = {"mala": 0.574, "random-walk": 0.234}  # where theory wants them; at 0.7 a missing accept step shows
 NUM_DRAWS = {"mala": 6000, "random-walk": 12000}
 THIN = {"mala": 3, "random-walk": 6}
-ROWS = [(name, metric) for name in NAMES for metric in metric_names()]
+ROWS = [(name, metric) for name in NAMES for metric in METRICS.names()]
 ROWS += [(name, "diagonal") for name in VARIANTS if name not in NAMES]
 
 
@@ -53,11 +56,11 @@ def run(row, metric, *, longer=1):
     """Stan's windows with a longer end, at the acceptance of the row."""
     aim = ACCEPTANCE.get(row, 0.7)
     kernel = make(row, metric=metric, target_acceptance=aim)
-    last = Stage("last step size", 400, settle=True)
+    last = Stage("last step size", 400, (StepSizeLearner(aim, settles=True),))
     return ergonet.sample(
         Target.from_logdensity(CorrelatedGaussian(jnp.asarray(np.linalg.inv(COVARIANCE))), jnp.zeros(3)),
         kernel,
-        warmup=Warmup(stages=(*stan_windows(kernel.warmup(), 1000).stages[:-1], last), target_acceptance=aim),
+        warmup=Warmup((*stan_windows(kernel.warmup(), 1000).stages[:-1], last)),
         num_draws=longer * NUM_DRAWS.get(row, 2000),
         thin=THIN.get(row, 1),
         seed=7,
@@ -90,16 +93,6 @@ class Cliff(eqx.Module):
     def __call__(self, q):
         jax.debug.callback(lambda: self.calls.append(1))
         return jnp.where(jnp.sum(q**2) < 16, -0.5 * jnp.sum(q**2), jnp.nan)
-
-
-class Ledger(list):
-    """A list that can be part of a compiled program's identity."""
-
-    def __hash__(self):
-        return id(self)
-
-    def __eq__(self, other):
-        return self is other
 
 
 @cache
@@ -151,14 +144,14 @@ def test_a_diverging_transition_keeps_its_state(row):
 
 
 @pytest.mark.parametrize("row", VARIANTS)
-def test_draws_depend_on_the_key_only_and_lanes_equal_single_chains(row):
+def test_draws_depend_on_the_key_only_and_vmapped_chains_equal_single_chains(row):
     _, _, run, compiled, _ = transition(row)
     start, some = start_of(row), keys(8)
     alone = [compiled(key, start, 0.5) for key in some]
     again = [compiled(key, start, 0.5) for key in some]
     for (state, info), (same, same_info) in zip(alone, again, strict=True):
         np.testing.assert_array_equal(state.position, same.position)
-        np.testing.assert_array_equal(info.energy, same_info.energy)
+        np.testing.assert_array_equal(info.energy_error, same_info.energy_error)
     moved = [float(state.position[0]) for state, info in alone if info.moved]
     assert len(set(moved)) == len(moved) >= 2
     states, infos = jax.jit(jax.vmap(run, (0, None, None)))(some, start, 0.5)
@@ -167,7 +160,7 @@ def test_draws_depend_on_the_key_only_and_lanes_equal_single_chains(row):
 
 
 @pytest.mark.parametrize("row", VARIANTS)
-def test_both_precisions_keep_their_dtype_and_their_state_in_step(row):
+def test_both_precisions_keep_their_dtype_and_a_consistent_state(row):
     _, target, _, compiled, _ = transition(row)
     for is_double, dtype, precision in ((False, jnp.float32, 1e-5), (True, jnp.float64, 1e-12)):
         with jax.enable_x64(is_double):
@@ -175,7 +168,7 @@ def test_both_precisions_keep_their_dtype_and_their_state_in_step(row):
             results = [compiled(key, start, jnp.asarray(0.5, dtype)) for key in keys(4)]
             assert any(info.moved for _, info in results)
             for state, info in results:
-                for leaf in (state.position, state.potential, state.gradient, info.energy, info.acceptance):
+                for leaf in (state.position, state.potential, state.gradient, info.energy_error, info.acceptance):
                     assert leaf.dtype == dtype
                 potential, gradient = jax.value_and_grad(target.potential)(state.position)
                 np.testing.assert_allclose(state.potential, potential, rtol=precision)

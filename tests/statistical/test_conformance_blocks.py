@@ -16,9 +16,12 @@ from scipy.special import digamma, polygamma
 
 import ergonet
 from ergonet import MLP, BayesianNetwork, likelihoods, priors
-from ergonet.adaptation.warmup import Stage, Warmup, stan_windows
+from ergonet.adaptation.recipes import stan_windows
+from ergonet.adaptation.stages import Stage, Warmup
+from ergonet.adaptation.step_size import StepSizeLearner
 from ergonet.models.network_posterior import NetworkPosterior
 from ergonet.samplers.base import run_transition
+from tests.ledger import Ledger
 from tests.sampling import trajectory_kernel
 from tests.statistical.densities import z_scores
 
@@ -27,7 +30,7 @@ pytestmark = pytest.mark.statistical
 ALPHA, WIDTH, TARGET = 10.0, 0.7, 0.6
 AIM = 0.7
 UPDATE = {"name": "hmc", "num_steps": 4, "target_acceptance": AIM}
-ROWS = {  # kernel, settings, parametrisation
+ROWS = {  # kernel, settings, parametrization
     "gibbs": ("gibbs", {"update": UPDATE}, "centered"),
     "gibbs, curvature": ("gibbs", {"update": UPDATE | {"metric": "identity"}, "step_sizes": "curvature"}, "centered"),
     "dynamical-a": ("dynamical-a", {"num_steps": 6, "target_acceptance": AIM}, "centered"),
@@ -59,12 +62,12 @@ def exact_moments(row):
 
 def run(row, *, longer=1):
     kernel = make(row)
-    last = Stage("last step size", 400, settle=True)
+    last = Stage("last step size", 400, (StepSizeLearner(AIM, settles=True),))
     stages = (*stan_windows(kernel.warmup(), 1000).stages[:-1], last)
     return ergonet.sample(
         posterior_of(row),
         kernel,
-        warmup=Warmup(stages=stages, target_acceptance=AIM),
+        warmup=Warmup(stages),
         num_draws=3000 * longer,
         seed=7,
         progress=False,
@@ -80,16 +83,6 @@ def test_moments_are_right_and_a_warmup_adapts(row):
         scores = z_scores(run(row, longer=4).positions, *exact_moments(row))
     assert np.max(np.abs(scores)) < 4, scores
     assert np.all(samples.tuning["step_size"] != samples.warmup_stats["step_size"][:, 0])
-
-
-class Ledger(list):
-    """A list that can be part of a compiled program's identity."""
-
-    def __hash__(self):
-        return id(self)
-
-    def __eq__(self, other):
-        return self is other
 
 
 class Counting(NetworkPosterior):
@@ -173,7 +166,7 @@ def test_the_first_gradient_after_a_gibbs_step_is_of_the_new_hyperparameters(row
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_draws_depend_on_the_key_only_and_lanes_equal_single_chains(row):
+def test_draws_depend_on_the_key_only_and_vmapped_chains_equal_single_chains(row):
     _, _, run, compiled, _ = transition(row)
     start, some = start_of(row), keys(6)
     alone = [compiled(key, start, 0.3)[0].position for key in some]
@@ -185,7 +178,7 @@ def test_draws_depend_on_the_key_only_and_lanes_equal_single_chains(row):
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_both_precisions_keep_their_dtype_and_their_state_in_step(row):
+def test_both_precisions_keep_their_dtype_and_a_consistent_state(row):
     """Of Gibbs, the gradient of the hyperparameters is 0: nothing reads it."""
     for is_double, dtype, precision in ((False, jnp.float32, 2e-5), (True, jnp.float64, 1e-10)):
         transition.cache_clear()
@@ -194,7 +187,7 @@ def test_both_precisions_keep_their_dtype_and_their_state_in_step(row):
             start = start_of(row, dtype)
             for key in keys(3):
                 state, info = compiled(key, start, jnp.asarray(0.3, dtype))
-                for leaf in (state.position, state.potential, state.gradient, info.energy, info.acceptance):
+                for leaf in (state.position, state.potential, state.gradient, info.energy_error, info.acceptance):
                     assert leaf.dtype == dtype
                 potential, gradient = jax.value_and_grad(target.potential)(state.position)
                 np.testing.assert_allclose(state.potential, potential, rtol=precision)

@@ -1,4 +1,4 @@
-"""Moments within 4 standard errors for every criterion and selection, on a funnel in non-centred form."""
+"""Moments within 4 standard errors for every criterion and selection, on a funnel in non-centered form."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.statistical, pytest.mark.filterwarnings("ignore::ergon
 SPREAD, NOISE = 1.5, 1.0
 
 
-class NonCentredFunnel(eqx.Module):
+class NonCenteredFunnel(eqx.Module):
     """Coordinates v and z_1..z_9, N(0, 1) each; y_i ~ N(e^(SPREAD v / 2) z_i, NOISE^2) was observed."""
 
     y: Any
@@ -37,7 +37,7 @@ def funnel() -> Problem:
     weight /= weight.sum()
     means = np.column_stack([v, np.sqrt(variance) * y / total])
     squares = np.column_stack([v**2, means[:, 1:] ** 2 + NOISE**2 / total])
-    return Problem(NonCentredFunnel(jnp.asarray(y, jnp.float32)), 10, weight @ means, weight @ squares)
+    return Problem(NonCenteredFunnel(jnp.asarray(y, jnp.float32)), 10, weight @ means, weight @ squares)
 
 
 KERNELS = {
@@ -45,7 +45,7 @@ KERNELS = {
         f"{criterion}, {selection}": lambda c=criterion, s=selection: NUTS(
             criterion=c, selection=s, target_acceptance=0.7
         )
-        for criterion in ("original", "generalised", "exhaustive")
+        for criterion in ("original", "generalized", "exhaustive")
         for selection in ("multinomial", "slice")
     },
     "original, slice, dense": lambda: NUTS(

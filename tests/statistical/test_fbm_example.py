@@ -1,4 +1,4 @@
-"""The regression problem of Neal's software for flexible Bayesian modelling (FBM), with its priors and its sampler.
+"""The regression problem of Neal's software for flexible Bayesian modeling (FBM), with its priors and its sampler.
 
 One input x ~ N(0, 1), y = 0.3 + 0.4 x + 0.5 sin(2.7 x) + 1.1 / (1 + x^2) + N(0, 0.1^2), 100 rows; 8 tanh units.
 Precisions have width 0.05 and alpha 0.5 (FBM's `0.05:0.5`) for the weights and biases of the units and for the noise,
@@ -25,7 +25,7 @@ def rows(count, rng):
     return x.astype(np.float32), y.astype(np.float32)
 
 
-def test_the_squared_error_is_near_the_noise():
+def test_the_squared_test_error_is_near_the_noise_variance():
     rng = np.random.default_rng(1)
     (x, y), (x_test, y_test) = rows(100, rng), rows(1000, rng)
     prior = {

@@ -14,24 +14,24 @@ from arviz_stats.base.array import array_stats
 
 import ergonet
 from ergonet import HMC, NUTS, DynamicalA, DynamicalB, GibbsHMC
-from experiments.choo2000.data import log_sigmas, non_centred, target
+from experiments.choo2000.data import log_sigmas, non_centered, target
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow]
 
 UNITS, NUM_CHAINS = 8, 8
 GIBBS = GibbsHMC(HMC(num_steps=100, length_jitter=0.0, step_size=0.35, metric="identity"), step_sizes="curvature")
-OTHERS = {  # kernel, whether centred, warm-up, kept draws, transitions for each
+OTHERS = {  # kernel, whether centered, warm-up, kept draws, transitions for each
     "A": (DynamicalA(100, step_size=0.48), True, 0, 1200, 2),
     "B": (DynamicalB(300, step_size=0.08), False, 0, 800, 1),
     "joint NUTS": (NUTS(target_acceptance=0.95), False, 400, 1500, 1),
 }
 
 
-def sample(kernel, *, is_centred, init, num_warmup, num_draws, thin):
+def sample(kernel, *, is_centered, init, num_warmup, num_draws, thin):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # rejections are what the thesis reports
         return ergonet.sample(
-            target(UNITS, is_centred=is_centred),
+            target(UNITS, is_centered=is_centered),
             kernel,
             num_chains=NUM_CHAINS,
             num_warmup=num_warmup,
@@ -45,7 +45,7 @@ def sample(kernel, *, is_centred, init, num_warmup, num_draws, thin):
 
 @pytest.fixture(scope="module")
 def gibbs():
-    return sample(GIBBS, is_centred=True, init=None, num_warmup=1000, num_draws=2500, thin=4)
+    return sample(GIBBS, is_centered=True, init=None, num_warmup=1000, num_draws=2500, thin=4)
 
 
 def means(draws):
@@ -57,11 +57,11 @@ def means(draws):
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_scheme_has_the_means_of_gibbs(name, gibbs):
-    kernel, is_centred, num_warmup, num_draws, thin = OTHERS[name]
+    kernel, is_centered, num_warmup, num_draws, thin = OTHERS[name]
     spread = np.random.default_rng(12).choice(gibbs.positions.shape[1], NUM_CHAINS, replace=False)
     starts = np.asarray(gibbs.positions)[np.arange(NUM_CHAINS), spread]
-    init = starts if is_centred else non_centred(starts, UNITS)
-    samples = sample(kernel, is_centred=is_centred, init=init, num_warmup=num_warmup, num_draws=num_draws, thin=thin)
+    init = starts if is_centered else non_centered(starts, UNITS)
+    samples = sample(kernel, is_centered=is_centered, init=init, num_warmup=num_warmup, num_draws=num_draws, thin=thin)
     one, one_error, one_size = means(log_sigmas(samples))
     other, other_error, other_size = means(log_sigmas(gibbs))
     assert min(one_size.min(), other_size.min()) > 100

@@ -77,8 +77,8 @@ def marginal(x, y, prior):
     logs = []
     for log_precision in grid:
         cover = SCALE**2 * design(x) @ design(x).T + np.exp(-log_precision) * np.eye(len(x))
-        centre = MEAN * design(x).sum(axis=1)
-        evidence = sum(stats.multivariate_normal.logpdf(column, centre, cover) for column in y.T.astype(float))
+        center = MEAN * design(x).sum(axis=1)
+        evidence = sum(stats.multivariate_normal.logpdf(column, center, cover) for column in y.T.astype(float))
         shape, rate = prior.alpha / 2, prior.alpha / 2 * prior.width**2
         logs.append(evidence + stats.gamma.logpdf(np.exp(log_precision), shape, scale=1 / rate) + log_precision)
     weights = np.exp(np.array(logs) - np.max(logs))

@@ -1,14 +1,18 @@
 """Moments of known densities within 4 standard errors, at an acceptance where a wrong sampler would show."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import ergonet
 from ergonet import HMC, MALA, NUTS, XHMC, WindowedHMC
-from ergonet.adaptation.warmup import Stage, Warmup, stan_windows
-from ergonet.samplers import hmc
-from ergonet.samplers.hmc import refresh
+from ergonet.adaptation.recipes import stan_windows
+from ergonet.adaptation.stages import Stage, Warmup
+from ergonet.adaptation.step_size import StepSizeLearner
+from ergonet.hamiltonian.phase import with_force
+from ergonet.samplers.common import refresh
 from tests.sampling import place_in_one_batch
 from tests.statistical.densities import PROBLEMS, z_scores
 
@@ -35,11 +39,12 @@ NUM_DRAWS = {"hmc, random direction": 10_000}
 
 def run(problem, kernel, *, num_draws=2500):
     """Stan's windows with a last stage of 500: fifty are too few for the acceptance that was asked for."""
-    usual = stan_windows(kernel.warmup(), 1000)
-    last = Stage(name="step size", num_transitions=500, tune_step_size=kernel.warmup().tune_step_size)
-    recipe = Warmup(stages=(*usual.stages, last), target_acceptance=usual.target_acceptance)
+    needs = kernel.warmup()
+    last = Stage("step size", 500, (StepSizeLearner(needs.target_acceptance),))
+    recipe = Warmup((*stan_windows(needs, 1000).stages, last))
     settings = {"num_chains": 4, "warmup": recipe, "num_draws": num_draws, "seed": 1, "progress": False}
-    settings |= {"thin": 4} if isinstance(kernel, MALA) else {}
+    # Tails of the bananas mix slowly under MALA. Thinned by 4, |z| is above 4 for 4 of 8 seeds; by 16, for none.
+    settings |= {"thin": 16} if isinstance(kernel, MALA) else {}
     return ergonet.sample(problem.target, kernel, **settings)
 
 
@@ -73,6 +78,14 @@ class NoAcceptStep(HMC):
         return jnp.ones_like(trajectory.energy)
 
 
+class SmallMomentum(HMC):
+    def begin(self, key, target, state, tuning):
+        drawn = self.draw_trajectory(key, state, tuning)
+        phase = refresh(drawn.key_momentum, state)
+        start = with_force(dataclasses.replace(phase, momentum=0.9 * phase.momentum), tuning.metric)
+        return self.trajectory.begin(start, drawn.step_size, drawn.num_steps, drawn.uniform)
+
+
 @pytest.fixture(scope="module")
 def tuned():
     """The step size of the right sampler at acceptance 0.7."""
@@ -81,7 +94,7 @@ def tuned():
     return problem, float(samples.tuning["step_size"].mean())
 
 
-def test_the_right_sampler_at_that_step_size_passes(tuned):
+def test_a_correct_sampler_at_the_step_size_of_the_faults_passes(tuned):
     problem, step_size = tuned
     kernel = HMC(num_steps=8, step_size=step_size, metric="identity")
     samples = run(problem, kernel)
@@ -96,14 +109,8 @@ def test_a_sampler_without_its_accept_step_is_caught(tuned):
     assert np.max(np.abs(z_scores(samples.positions, problem.mean, problem.square))) > 4
 
 
-def test_a_momentum_that_is_too_small_is_caught(tuned, monkeypatch):
+def test_a_momentum_that_is_too_small_is_caught(tuned):
     problem, step_size = tuned
-
-    def shrunk(key, state):
-        phase = refresh(key, state)
-        return type(phase)(phase.position, 0.9 * phase.momentum, phase.potential, phase.gradient)
-
-    monkeypatch.setattr(hmc, "refresh", shrunk)
-    kernel = HMC(num_steps=8, step_size=step_size, metric="identity", target_acceptance=0.71)
+    kernel = SmallMomentum(num_steps=8, step_size=step_size, metric="identity")  # pyright: ignore[reportCallIssue]
     samples = run(problem, kernel)
     assert np.max(np.abs(z_scores(samples.positions, problem.mean, problem.square))) > 4

@@ -18,7 +18,7 @@ MNIST = 784 * 100 + 100 + 100 * 10 + 10  # weights of the network whose noise ha
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("num_steps", "dim"), [(50, 200_000), (4000, 2590)])
-def test_the_battery(seed, num_steps, dim):
+def test_the_noise_passes_the_battery(seed, num_steps, dim):
     scores = check.battery(check.usual, jax.random.key(seed), num_steps=num_steps, dim=dim)
     assert check.worst(scores)[0] < check.LIMIT, scores
 
@@ -31,17 +31,17 @@ def test_the_battery_finds_a_defect(defect):
 
 
 @pytest.mark.parametrize(("dim", "num_steps"), [(100_000, 1000), (MNIST, 2000)])
-def test_sums_over_a_long_run(dim, num_steps):
+def test_sums_of_noise_over_a_long_run_have_the_right_moments(dim, num_steps):
     scores = check.long_sums(check.usual, jax.random.key(3), dim, num_steps)
     assert np.max(np.abs(scores)) < check.LIMIT, scores
 
 
-def test_a_long_run_finds_a_tenth_of_a_percent():
+def test_a_long_run_detects_an_error_of_a_tenth_of_a_percent():
     scores = check.long_sums(check.slightly_wide, jax.random.key(3), 100_000, 1000)
     assert abs(scores[1]) > 2 * check.LIMIT, scores
 
 
-def test_a_run_s_own_chain_of_keys():
+def test_streams_of_chains_steps_and_momenta_are_uncorrelated():
     """Chains beside each other, steps far into a run, and the keys of momenta, as the kernels derive them."""
     chains = [jax.random.fold_in(jax.random.key(7), chain) for chain in range(4)]
     late = [check.streams(check.usual, key, 2**31 - 50, 40, 50_000) for key in chains]

@@ -52,7 +52,7 @@ def blackjax_draws():
 
 @pytest.mark.parametrize("oracle", ["numpyro_draws", "blackjax_draws"])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_logistic_regression_agrees(request, kernel, oracle):
+def test_a_logistic_regression_agrees_with_the_oracle(request, kernel, oracle):
     target = Target.from_logdensity(logistic(), jnp.zeros(10))
     samples = ergonet.sample(
         target, KERNELS[kernel](), num_chains=CHAINS, num_warmup=500, num_draws=DRAWS, seed=5, progress=False

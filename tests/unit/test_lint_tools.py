@@ -130,7 +130,7 @@ def test_command_reports_and_fails_then_passes(tmp_path: Path) -> None:
     script = [sys.executable, ROOT / "tools" / "check_limits.py", tmp_path]
     plant(tmp_path, "src/a.py", "def f(:\n")
     failed = subprocess.run(script, capture_output=True, text=True, check=False)
-    assert (failed.returncode, failed.stdout.startswith("src/a.py:1: no Python")) == (1, True)
+    assert (failed.returncode, failed.stdout.startswith("src/a.py:1: not valid Python")) == (1, True)
     plant(tmp_path, "src/a.py", "x = 1\n")
     passed = subprocess.run(script, capture_output=True, text=True, check=False)
     assert (passed.returncode, passed.stdout) == (0, "limits: all files within their limits\n")
@@ -202,7 +202,7 @@ def test_failing_example_fails_the_page_and_names_its_line(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("page", "message"),
     [
-        ("<!-- no-run -->\n```python\n```\n", "page:1: `no-run` needs its reason"),
+        ("<!-- no-run -->\n```python\n```\n", "page:1: `no-run` needs a reason"),
         ("text\n```python\nx = 1\n", "page:2: this fence is never closed"),
     ],
 )

@@ -1,1 +1,1 @@
-"""What a warm-up learns: step sizes, metrics, trajectory lengths. Stages are data; `warmup.py` has the recipes."""
+"""Adaptation: learners of step sizes, metrics and trajectory lengths, and warm-ups as stages that name them."""

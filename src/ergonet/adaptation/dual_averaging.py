@@ -1,15 +1,15 @@
-"""Dual averaging of the log step size (Hoffman and Gelman 2014, section 3.2; Lau 2018, Algorithm 8).
+"""Dual averaging of the log step size (HoffmanGelman2014, section 3.2; Lau2018, Algorithm 8).
 
-With g_t = target - acceptance_t: log e_{t+1} = mu - sqrt(t) / gamma * mean_t(g), where the mean forgets its first t0
-iterations, and the reported step is the average of log e_t with weights t^-kappa. The warm-up runs with e_t; the
-average is used only after it.
+With g_t = target - acceptance_t: log e_{t+1} = mu - sqrt(t) / gamma * mean_t(g), where the mean downweights its first
+t0 iterations, and the final step size is the average of log e_t with weights t^-kappa. The warm-up runs with e_t; the
+average is used only afterwards.
 
-With the usual gamma of 0.05 one transition moves log e_t by 20 / sqrt(t) times its error. That finds a step size
-quickly, but for its first hundred iterations e_t overshoots from side to side; acceptance is concave in log e, so the
-average of such iterates is accepted more often than they were: 0.9 for a target of 0.8 after 50 transitions. So a
-recursion can *settle*: start over around the step size found so far, with gamma = 0.2 and mu = log e0.
+With the usual gamma of 0.05, one transition moves log e_t by 20 / sqrt(t) times its error. This finds a step size
+quickly, but e_t overshoots in both directions for about a hundred iterations. Acceptance is concave in log e, so the
+average of such iterates is accepted more often than the iterates were: 0.9 for a target of 0.8 after 50 transitions.
+Therefore the recursion can *settle*: restart at the step size found so far, with gamma = 0.2 and mu = log e0.
 
-Where every trajectory is rejected, or none, log e_t runs away: it is held within 40 of 0, so that e_t stays a number.
+If every trajectory is rejected, or none is, log e_t diverges: it is clipped to [-40, 40], so that e_t stays finite.
 """
 
 import math
@@ -30,11 +30,11 @@ class DualAveraging(eqx.Module):
     """State of the recursion.
 
     Attributes:
-        mu: the point that the iterates are shrunk to: log(10 e0), or log e0 once settled.
-        count: updates so far.
+        mu: the point to which the iterates are shrunk: log(10 e0), or log e0 after settling.
+        count: number of updates so far.
         mean_error: weighted mean of target - acceptance.
         log_average: weighted mean of the log step sizes.
-        settled: whether gamma is the larger one.
+        settled: whether gamma has its larger value.
     """
 
     mu: Scalar
@@ -45,7 +45,7 @@ class DualAveraging(eqx.Module):
 
 
 def restart(step_size: Scalar) -> DualAveraging:
-    """A fresh recursion around a first step size."""
+    """Start a new recursion at an initial step size."""
     zero, log_step = jnp.zeros_like(step_size), jnp.log(step_size)
     return DualAveraging(
         mu=log_step + math.log(10.0),
@@ -59,7 +59,7 @@ def restart(step_size: Scalar) -> DualAveraging:
 def update(
     state: DualAveraging, acceptance: Scalar, target: Scalar | float, *, settling: Flag | bool = False
 ) -> tuple[DualAveraging, Scalar]:
-    """One update; returns the new state and the next step size. The first one that is `settling` starts over."""
+    """Update once; returns the new state and the next step size. The first update with `settling` restarts."""
     restarts, settled = settling & ~state.settled, settling | state.settled
     mu = jnp.where(restarts, state.log_average, state.mu)
     count = jnp.where(restarts, 0, state.count) + 1
@@ -74,5 +74,5 @@ def update(
 
 
 def averaged(state: DualAveraging) -> Scalar:
-    """The step size to sample with."""
+    """The averaged step size, used for sampling."""
     return jnp.exp(state.log_average)

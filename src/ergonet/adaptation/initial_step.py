@@ -1,7 +1,7 @@
-"""A first step size: double or halve until one step's acceptance crosses 0.8.
+"""An initial step size: double or halve until the acceptance of one step crosses 0.8.
 
-Hoffman and Gelman 2014, Algorithm 4, with Stan's constant. Bounded to 50 doublings either way, so that it ends on any
-density, also one that is flat or not finite around the start.
+HoffmanGelman2014, Algorithm 4, with Stan's constant. At most 50 doublings or halvings are made, so that the search ends
+for every density, even one that is flat or not finite near the initial values.
 """
 
 import math
@@ -10,27 +10,29 @@ import jax.numpy as jnp
 from jax import lax
 
 from ergonet._types import Count, Flag, PRNGKey, Scalar
-from ergonet.models.target import Target
 from ergonet.samplers.base import AbstractKernel, State, Tuning
+from ergonet.target.contract import AbstractDensity
 
 LOG_CROSSING = math.log(0.8)
 MOST_DOUBLINGS = 50
 
 
 def with_step_size(tuning: Tuning, step_size: Scalar) -> Tuning:
-    """The same tuning with another step size."""
+    """Replace the step size of a tuning."""
     return Tuning(step_size=step_size, metric=tuning.metric, num_steps=tuning.num_steps)
 
 
-def find_first_step(kernel: AbstractKernel, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> Scalar:
-    """The step size at which the acceptance of one step crosses 0.8, to a factor of two.
+def find_first_step(
+    kernel: AbstractKernel, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning
+) -> Scalar:
+    """Find the step size at which the acceptance of one step crosses 0.8, within a factor of two.
 
-    One gradient each try, all with the same momentum, as in the source.
+    Each attempt costs one gradient; all use the same momentum, as in the source.
     """
 
     def too_small(step_size: Scalar) -> Flag:
         log_acceptance = kernel.probe(key, target, state, with_step_size(tuning, step_size))
-        return (log_acceptance > LOG_CROSSING) & (log_acceptance < jnp.inf)  # False where it is not a number
+        return (log_acceptance > LOG_CROSSING) & (log_acceptance < jnp.inf)  # False for NaN
 
     def pending(carry: tuple[Scalar, Count, Count, Flag]) -> Flag:
         _, count, direction, last = carry

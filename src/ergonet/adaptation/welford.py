@@ -1,4 +1,4 @@
-"""Running means and covariances in one pass (Welford 1962), in O(dim) memory for a diagonal."""
+"""Running means and covariances in one pass (Welford1962), in O(dim) memory for a diagonal."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,12 +15,12 @@ class Moments(eqx.Module):
 
 
 def blank(observed: Float[Array, "dim"], squares: Array) -> Moments:
-    """No observations yet."""
+    """Moments of zero observations."""
     return Moments(count=jnp.zeros((), observed.dtype), mean=jnp.zeros_like(observed), squares=jnp.zeros_like(squares))
 
 
 def observe(moments: Moments, observed: Float[Array, "dim"]) -> Moments:
-    """Add one vector: a position, or whatever a metric learns from."""
+    """Add one vector, such as a position."""
     count = moments.count + 1
     before = observed - moments.mean
     mean = moments.mean + before / count

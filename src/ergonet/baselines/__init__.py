@@ -1,15 +1,28 @@
-"""Other ways to fit the same targets, with the same predictions and scores, to compare with."""
+"""Other methods that fit the same targets, with the same predictions and scores, for comparison."""
 
-from ergonet.baselines.committee import CommitteeSamples, EarlyStoppingCommittee
-from ergonet.baselines.optimisers import SGD, Adam, Optimiser
+from typing import Any
+
+from ergonet.baselines.ensemble import EarlyStoppingEnsemble, EnsembleSamples
+from ergonet.baselines.optimizers import SGD, Adam, Optimizer
 from ergonet.baselines.variational import MeanFieldVariational, VariationalSamples
 
 __all__ = [
     "SGD",
     "Adam",
-    "CommitteeSamples",
-    "EarlyStoppingCommittee",
+    "EarlyStoppingEnsemble",
+    "EnsembleSamples",
     "MeanFieldVariational",
-    "Optimiser",
+    "Optimizer",
     "VariationalSamples",
 ]
+
+_RENAMED = {
+    "EarlyStoppingCommittee": "`EarlyStoppingEnsemble`",
+    "CommitteeSamples": "`EnsembleSamples`",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        raise AttributeError(f"`ergonet.baselines.{name}` is {_RENAMED[name]} now.")
+    raise AttributeError(f"module 'ergonet.baselines' has no attribute {name!r}")

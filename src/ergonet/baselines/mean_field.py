@@ -1,7 +1,7 @@
 """The compiled loop of a mean-field fit.
 
-NumPyro sees a target as a program of one flat site and a factor; its bounds (`Trace_ELBO`, `RenyiELBO`) are
-differentiated by JAX and descended by Optax.
+The target becomes a NumPyro program with one flat site and a factor. NumPyro's negative bounds (`Trace_ELBO`,
+`RenyiELBO`) are differentiated by JAX and minimized by Optax.
 """
 
 import time
@@ -22,33 +22,56 @@ from numpyro.infer import RenyiELBO, Trace_ELBO
 
 from ergonet._errors import DivergedError
 from ergonet._types import Array, Count, Float, Int, PRNGKey, Scalar
-from ergonet.inference.epochs import shuffle
-from ergonet.models.target import Target
+from ergonet.inference.feeds import shuffle
+from ergonet.target.capabilities import Rows
+from ergonet.target.contract import AbstractTarget, require
 
-STEPS_PER_CALL = 500  # of one call of the compiled loop, where an epoch has fewer
-START_KEY, DRAW_KEY, ORDER_KEY, STEP_KEY = range(4)  # fold_in numbers
+STEPS_PER_CALL = 500  # steps in one call of the compiled loop, unless a single epoch has more
+START_KEY, DRAW_KEY, ORDER_KEY, STEP_KEY = range(4)  # folded into the key
 
 
 class Rule(NamedTuple):
-    """What the compiled loop is specialised to."""
+    """Settings of the compiled loop.
+
+    Attributes:
+        alpha: order of the Renyi divergence.
+        num_particles: draws from q per gradient.
+        transformation: Optax transformation of the gradients.
+        learning_rate: initial learning rate of the cosine schedule; None: the transformation includes its own.
+        batch_size: rows of a minibatch; 0: all rows.
+    """
 
     alpha: float
     num_particles: int
     transformation: optax.GradientTransformation
-    learning_rate: Array | None  # None: the transformation has its own
-    batch_size: int  # 0: all rows
+    learning_rate: Array | None
+    batch_size: int
 
 
 class State(eqx.Module):
-    """The fit between two steps."""
+    """State of the fit between two steps.
 
-    params: dict[str, Array]  # loc, and the scale before its bijector
-    optimiser: Any
+    Attributes:
+        params: `loc` and `raw_scale`, the scale before its bijector, each `[dim]`.
+        optimizer: state of the optimizer.
+        step: number of steps so far.
+    """
+
+    params: dict[str, Array]
+    optimizer: Any
     step: Count
 
 
 class Fitted(NamedTuple):
-    """What a fit leaves: minus the bound by epoch, and q (`loc`, `scale`) after some of the epochs."""
+    """Result of a fit.
+
+    Attributes:
+        losses: negative bound of each epoch `[epoch]`.
+        epochs: epochs after which q was kept `[kept]`.
+        kept: q after these epochs: `loc` and `scale`, each `[kept, dim]`.
+        num_steps: number of steps.
+        compile_seconds: time of the compilation.
+    """
 
     losses: np.ndarray
     epochs: np.ndarray
@@ -58,11 +81,11 @@ class Fitted(NamedTuple):
 
 
 def drive(
-    rule: Rule, target: Target, rows: Any, start: tuple[PRNGKey, State], *, num_epochs: int, keep_every: int
+    rule: Rule, target: AbstractTarget, rows: Any, start: tuple[PRNGKey, State], *, num_epochs: int, keep_every: int
 ) -> Fitted:
-    """Chunks of epochs in the compiled loop; q is looked at between them."""
+    """Run the compiled loop in chunks of epochs, and keep q between chunks as requested."""
     key, state = start
-    num_batches = target.num_rows // rule.batch_size if rule.batch_size else 1
+    num_batches = _rows(target).num_rows // rule.batch_size if rule.batch_size else 1
     capacity = min(num_epochs, max(1, STEPS_PER_CALL // num_batches))
     total = jnp.asarray(num_epochs * num_batches, jnp.int32)
     began = time.perf_counter()
@@ -85,12 +108,12 @@ def drive(
     return Fitted(np.concatenate(losses), np.asarray(epochs), together, int(total), compile_seconds)
 
 
-def _diverged(target: Target, start: Array, epochs: int) -> DivergedError:
+def _diverged(target: AbstractTarget, start: Array, epochs: int) -> DivergedError:
     if not bool(jnp.isfinite(target.potential(start))):
         culprit = target.explain(start)
-        return DivergedError(f"The variational fit starts where there is no density: {culprit}. Give `init`.")
+        return DivergedError(f"The density is not finite at the start of the variational fit: {culprit}. Give `init`.")
     return DivergedError(
-        f"The variational loss is not finite within {epochs} epochs. Lower the learning rate of `optimiser`, e.g. by a "
+        f"The variational loss is not finite within {epochs} epochs. Lower the learning rate of `optimizer`, e.g. by a "
         f"factor of 10, or `initial_sd`."
     )
 
@@ -103,40 +126,45 @@ def _constrained(params: Mapping[str, Array]) -> dict[str, Array]:
     return {"loc": params["loc"], "scale": _scale_bijector()(params["raw_scale"])}
 
 
-def _program(target: Target, minibatch: Any) -> None:
+def _program(target: AbstractTarget, minibatch: Any) -> None:
     """The target as a NumPyro program."""
     position: Any = numpyro.sample("position", dist.ImproperUniform(constraints.real_vector, (), (target.dim,)))
-    potential = target.potential(position) if minibatch is None else target.minibatch_potential(position, minibatch)
+    given_rows = minibatch is not None
+    potential = _rows(target).minibatch_potential(position, minibatch) if given_rows else target.potential(position)
     numpyro.factor("density", -potential)
 
 
-def _guide(target: Target, minibatch: Any) -> None:
-    """q; its parameters are given from outside."""
+def _guide(target: AbstractTarget, minibatch: Any) -> None:
+    """The approximation q as a NumPyro guide; the caller substitutes its parameters."""
     del minibatch
     loc, scale = numpyro.param("loc", jnp.zeros(target.dim)), numpyro.param("scale", jnp.ones(target.dim))
     numpyro.sample("position", dist.Normal(loc, scale).to_event(1))
 
 
+def _rows(target: AbstractTarget) -> Rows:
+    return require(target, Rows, "MeanFieldVariational")
+
+
 @eqx.filter_jit
-def begin(rule: Rule, target: Target, key: PRNGKey, loc: Array | None, initial_sd: Scalar) -> State:
-    """The fit before its first step."""
+def begin(rule: Rule, target: AbstractTarget, key: PRNGKey, loc: Array | None, initial_sd: Scalar) -> State:
+    """The state before the first step."""
     loc = target.initial_position(jax.random.fold_in(key, START_KEY)) if loc is None else loc
     raw = jnp.full_like(loc, _scale_bijector().inv(initial_sd.astype(loc.dtype)))
     params = {"loc": loc, "raw_scale": raw}
-    return State(params=params, optimiser=rule.transformation.init(params), step=jnp.zeros((), jnp.int32))
+    return State(params=params, optimizer=rule.transformation.init(params), step=jnp.zeros((), jnp.int32))
 
 
 @eqx.filter_jit
 def _advance(
     rule: Rule,
-    target: Target,
+    target: AbstractTarget,
     rows: Any,
     carry: tuple[PRNGKey, State],
     span: tuple[Count, Count, Count],
     *,
     capacity: int,
 ) -> tuple[State, Float[Array, "epoch"]]:
-    """`count` epochs from the `first` on, of a run of `total` steps; rows stay where they are."""
+    """Run `count` epochs from epoch `first` on, in a fit of `total` steps; `span` is `(first, count, total)`."""
     key, state = carry
     first, count, total = span
 
@@ -158,15 +186,15 @@ def _advance(
     return lax.fori_loop(0, count, epoch, (state, jnp.zeros((capacity,), state.params["loc"].dtype)))
 
 
-def _order(rule: Rule, target: Target, key: PRNGKey, epoch: Count) -> Int[Array, "batch row"] | None:
+def _order(rule: Rule, target: AbstractTarget, key: PRNGKey, epoch: Count) -> Int[Array, "batch row"] | None:
     if not rule.batch_size:
         return None
     key = jax.random.fold_in(key, ORDER_KEY)
-    return shuffle(key, epoch, num_rows=target.num_rows, batch_size=rule.batch_size, num_epochs=1)
+    return shuffle(key, epoch, num_rows=_rows(target).num_rows, batch_size=rule.batch_size, num_epochs=1)
 
 
 def _step(
-    rule: Rule, target: Target, minibatch: Any, carry: tuple[PRNGKey, State], total: Count
+    rule: Rule, target: AbstractTarget, minibatch: Any, carry: tuple[PRNGKey, State], total: Count
 ) -> tuple[State, Scalar]:
     key, state = carry
     key = jax.random.fold_in(jax.random.fold_in(key, STEP_KEY), state.step)
@@ -177,12 +205,12 @@ def _step(
         return jnp.asarray(bound.loss(key, _constrained(params), _program, _guide, target, minibatch))
 
     value, gradient = jax.value_and_grad(loss)(state.params)
-    updates, optimiser = rule.transformation.update(gradient, state.optimiser, state.params)
+    updates, optimizer = rule.transformation.update(gradient, state.optimizer, state.params)
     if rule.learning_rate is not None:
         rate = 0.5 * rule.learning_rate * (1 + jnp.cos(jnp.pi * state.step / total))
         updates = jax.tree.map(lambda update: (-rate * update).astype(update.dtype), updates)
     params: Any = optax.apply_updates(state.params, updates)
-    return State(params=params, optimiser=optimiser, step=state.step + 1), value
+    return State(params=params, optimizer=optimizer, step=state.step + 1), value
 
 
 @eqx.filter_jit

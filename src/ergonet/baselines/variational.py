@@ -1,6 +1,6 @@
-"""Mean-field variational inference: an independent normal for each coordinate of a target's position.
+"""Mean-field variational inference: an independent normal for each coordinate of the position.
 
-Whatever a target is, positions are unconstrained and bijectors are the target's own, so one family serves all.
+Positions of every target are unconstrained, since a target applies its own bijectors, so one family fits all targets.
 """
 
 import importlib.metadata
@@ -10,38 +10,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
 from ergonet._checks import is_integer, is_number
 from ergonet._errors import CapabilityError, SettingError
-from ergonet._types import Array, PRNGKey
-from ergonet.inference.samples import Samples
-from ergonet.inference.versions import versions
+from ergonet._keys import key_of
+from ergonet._types import Array
+from ergonet.draws.samples import Samples
+from ergonet.draws.versions import versions
 from ergonet.models.streamed_posterior import StreamedPosterior
-from ergonet.models.target import Target
+from ergonet.target.capabilities import Rows
+from ergonet.target.contract import AbstractTarget, require
 
 ADAM = optax.scale_by_adam()
 
 
 @dataclass(frozen=True)
 class MeanFieldVariational:
-    """Settings of a mean-field fit: q(position) = product of normals.
+    """Mean-field variational inference with q(position) a product of normals.
 
     Attributes:
-        alpha: order of the Renyi divergence, at least 0; 1 is the Kullback-Leibler divergence, whose bound is the
-            ELBO. The bound is tighter and q wider below 1 (Li and Turner 2016).
-        num_particles: draws of q for each gradient, at least 1; at least 2 where alpha is not 1.
-        optimiser: a learning rate above 0, for Adam, which falls to 0 by half a cosine over the run; or an Optax
-            transformation with its own.
-        initial_sd: standard deviations of q at the start, above 0.
+        alpha: order of the Renyi divergence, at least 0. 1 is the Kullback-Leibler divergence, whose bound is the
+            ELBO; below 1 the bound is tighter and q is wider (LiTurner2016).
+        num_particles: draws from q per gradient, at least 1, and at least 2 unless `alpha` is 1.
+        optimizer: a learning rate above 0 for Adam, which follows a cosine schedule down to 0; or an Optax
+            transformation that includes its learning rate.
+        initial_sd: initial standard deviation of q in every coordinate, above 0.
     """
 
     alpha: float = 1.0
     num_particles: int = 2
-    optimiser: float | optax.GradientTransformation = 0.01
+    optimizer: float | optax.GradientTransformation = 0.01
     initial_sd: float = 0.1
 
     def __post_init__(self):
@@ -53,19 +54,19 @@ class MeanFieldVariational:
                 f"`num_particles` must be an integer of at least {least} for alpha {self.alpha}, got "
                 f"{self.num_particles!r}. With a single particle every Renyi bound is the ELBO."
             )
-        optimiser: Any = self.optimiser
-        is_rate = is_number(optimiser) and 0 < optimiser < math.inf
-        if not is_rate and not isinstance(optimiser, optax.GradientTransformation):
+        optimizer: Any = self.optimizer
+        is_rate = is_number(optimizer) and 0 < optimizer < math.inf
+        if not is_rate and not isinstance(optimizer, optax.GradientTransformation):
             raise SettingError(
-                f"`optimiser` must be a learning rate above 0 or an Optax transformation such as `optax.adam(0.01)`, "
-                f"got {self.optimiser!r}."
+                f"`optimizer` must be a learning rate above 0 or an Optax transformation such as `optax.adam(0.01)`, "
+                f"got {self.optimizer!r}."
             )
         if not (is_number(self.initial_sd) and 0 < self.initial_sd < math.inf):
             raise SettingError(f"`initial_sd` must be a number above 0, got {self.initial_sd!r}.")
 
     def fit(
         self,
-        target: Target,
+        target: AbstractTarget,
         *,
         num_epochs: int,
         batch_size: int | None = None,
@@ -77,28 +78,29 @@ class MeanFieldVariational:
         """Fit q to a target and draw from it.
 
         Args:
-            target: whose density q approximates.
-            num_epochs: passes over the rows, at least 1; steps where every step takes all rows.
-            batch_size: rows of a step, 1 to the target's number of rows; they are shuffled in each epoch, and what
-                is left over at its end waits for the next. None: all rows, by the target's full potential.
-            seed: 0 to 2^63 - 1.
-            num_draws: draws from q afterwards, at least 1.
-            keep_every: keep q after every so many epochs, for `at`; None: the last only.
-            init: mean of q at the start `[dim]`; None: drawn by the target.
+            target: the target whose density q approximates.
+            num_epochs: number of passes over the rows, at least 1; number of steps if `batch_size` is None.
+            batch_size: rows of a minibatch, 1 to the number of rows. Rows are shuffled in each epoch, and those
+                that do not fill a minibatch are left out of it. None: every step uses the full potential.
+            seed: seed of all random numbers, 0 to 2^63 - 1.
+            num_draws: draws from the fitted q, at least 1.
+            keep_every: number of epochs, at least 1, between the fits that are kept for `at`; None: keep only the
+                last fit.
+            init: initial mean of q `[dim]`; None: an initial position of the target.
 
         Raises:
-            CapabilityError: minibatches are asked for, and the target offers none.
-            DivergedError: the loss is not finite after some epochs.
+            CapabilityError: `batch_size` is given, but the target offers no minibatches or its rows are streamed.
+            DivergedError: the loss is not finite.
             SettingError: a setting is out of its range.
         """
-        from ergonet.baselines import mean_field  # and NumPyro with it
+        from ergonet.baselines import mean_field  # imports NumPyro
 
         began = time.perf_counter()
         counts = {"num_epochs": (num_epochs, 1), "seed": (seed, 0), "num_draws": (num_draws, 1)}
         _check(target, batch_size, counts | ({} if keep_every is None else {"keep_every": (keep_every, 1)}))
-        rows = None if batch_size is None else target.rows()
-        key = _key(seed)
-        rule = mean_field.Rule(self.alpha, int(self.num_particles), *_transformation(self.optimiser), batch_size or 0)
+        rows = None if batch_size is None else require(target, Rows, "MeanFieldVariational").rows()
+        key = key_of(seed)
+        rule = mean_field.Rule(self.alpha, int(self.num_particles), *_transformation(self.optimizer), batch_size or 0)
         state = mean_field.begin(rule, target, key, _start(target, init), jnp.asarray(self.initial_sd))
         ready = time.perf_counter()
         fitted = mean_field.drive(
@@ -124,12 +126,12 @@ class MeanFieldVariational:
             sds=sds,
         )
 
-    def _about(self, target: Target, **settings: Any) -> dict[str, Any]:
-        optimiser = self.optimiser if is_number(self.optimiser) else "an Optax transformation"
+    def _about(self, target: AbstractTarget, **settings: Any) -> dict[str, Any]:
+        optimizer = self.optimizer if is_number(self.optimizer) else "an Optax transformation"
         return {
             "kernel": type(self).__name__,
             "kernel_settings": f"{type(self).__name__}(alpha={self.alpha}, num_particles={self.num_particles}, "
-            f"optimiser={optimiser}, initial_sd={self.initial_sd})",
+            f"optimizer={optimizer}, initial_sd={self.initial_sd})",
             "num_chains": 1,
             "num_warmup": 0,
             "thin": 1,
@@ -140,16 +142,16 @@ class MeanFieldVariational:
 
 @dataclass(frozen=True, kw_only=True)
 class VariationalSamples(Samples):
-    """Independent draws from q, as one chain; and q itself.
+    """Independent draws from q, as one chain, and q itself.
 
-    Statistics of draws that only a sampler has are NaN; `gradients["warmup"]` counts those of the fit (of a minibatch
-    each, where there are minibatches) and `seconds["warmup"]` is its time.
+    Statistics that only samplers have are absent. `gradients["warmup"]` is the number of gradients of the fit, on
+    minibatches if there are any, and `seconds["warmup"]` is its time.
 
     Attributes:
-        loss: minus the bound by epoch `[epoch]`: the mean of its steps' estimates, each before its step.
-        epochs: after which q was kept `[kept]`; the last is the last of the fit.
-        means: of q at these `[kept, dim]`.
-        sds: of q at these `[kept, dim]`.
+        loss: negative bound `[epoch]`, the mean over the steps of the epoch of the estimate before each step.
+        epochs: epochs after which q was kept `[kept]`; the last one ends the fit.
+        means: means of q after these epochs `[kept, dim]`.
+        sds: standard deviations of q after these epochs `[kept, dim]`.
     """
 
     loss: np.ndarray
@@ -158,14 +160,21 @@ class VariationalSamples(Samples):
     sds: np.ndarray
 
     def at(self, epoch: int) -> "VariationalSamples":
-        """The draws that the fit would have given had it ended after this epoch; one of `epochs`."""
+        """The result as if the fit had ended after an epoch.
+
+        Args:
+            epoch: one of `epochs`.
+
+        Raises:
+            SettingError: q was not kept after this epoch.
+        """
         from ergonet.baselines import mean_field
 
         found = np.flatnonzero(self.epochs == epoch)
         if not len(found):
             raise SettingError(f"q was not kept after epoch {epoch}, only after {self.epochs.tolist()}.")
         end = int(found[0]) + 1
-        key = _key(int(self.about["seed"]))
+        key = key_of(int(self.about["seed"]))
         positions = np.asarray(mean_field.draws(key, self.means[end - 1], self.sds[end - 1], self.num_draws))
         return replace(
             self,
@@ -178,30 +187,18 @@ class VariationalSamples(Samples):
         )
 
 
-def _key(seed: int) -> PRNGKey:
-    return jax.random.fold_in(jax.random.key(int(seed) & 0xFFFF_FFFF), int(seed) >> 32)
-
-
 def _stats(positions: np.ndarray) -> dict[str, np.ndarray]:
-    shape = 1, positions.shape[0]
-    unknown = np.full(shape, np.nan, positions.dtype)
-    names = ("lp", "energy", "energy_error", "max_energy_error", "acceptance_rate", "step_size")
-    none = np.zeros(shape, np.int32)
-    return dict.fromkeys(names, unknown) | {
-        "n_steps": none,
-        "gradients": none,
-        "tree_depth": none - 1,
-        "diverging": np.zeros(shape, bool),
+    return {
+        "gradients": np.zeros((1, positions.shape[0]), np.int32),
         "nonfinite": ~np.all(np.isfinite(positions), axis=1)[None],
-        "moved": np.ones(shape, bool),
     }
 
 
-def _transformation(optimiser: Any) -> tuple[optax.GradientTransformation, Array | None]:
-    return (ADAM, jnp.asarray(optimiser, float)) if is_number(optimiser) else (optimiser, None)
+def _transformation(optimizer: Any) -> tuple[optax.GradientTransformation, Array | None]:
+    return (ADAM, jnp.asarray(optimizer, float)) if is_number(optimizer) else (optimizer, None)
 
 
-def _start(target: Target, init: Any) -> Array | None:
+def _start(target: AbstractTarget, init: Any) -> Array | None:
     if init is None:
         return None
     loc = jnp.asarray(init, jnp.result_type(float))
@@ -211,8 +208,8 @@ def _start(target: Target, init: Any) -> Array | None:
 
 
 def _check(target: Any, batch_size: Any, counts: Mapping[str, tuple[Any, int]]) -> None:
-    if not isinstance(target, Target):
-        raise CapabilityError(f"`target` must be an `ergonet.Target`, got {type(target).__name__}.")
+    if not isinstance(target, AbstractTarget):
+        raise CapabilityError(f"`target` must be a target, got {type(target).__name__}.")
     for name, (value, least) in counts.items():
         if not is_integer(value) or value < least:
             raise SettingError(f"`{name}` must be an integer of at least {least}, got {value!r}.")
@@ -220,12 +217,11 @@ def _check(target: Any, batch_size: Any, counts: Mapping[str, tuple[Any, int]]) 
         raise SettingError(f"`seed` must be an integer of 0 to 2^63 - 1, got {counts['seed'][0]}.")
     if batch_size is None:
         return
-    if not target.offers("minibatch_potential"):
-        target.rows()  # says what is missing
+    num_rows = require(target, Rows, "MeanFieldVariational").num_rows
     if isinstance(target, StreamedPosterior):
         raise CapabilityError("A variational fit keeps all rows on the device: `target` must not be streamed.")
-    if not is_integer(batch_size) or not 1 <= batch_size <= target.num_rows:
+    if not is_integer(batch_size) or not 1 <= batch_size <= num_rows:
         raise SettingError(
-            f"`batch_size` must be an integer of 1 to {target.num_rows}, the rows of the target, got {batch_size!r}; "
+            f"`batch_size` must be an integer of 1 to {num_rows}, the rows of the target, got {batch_size!r}; "
             f"None takes all rows in every step."
         )

@@ -1,4 +1,4 @@
-"""From draws to what a run directory says about them: test predictions, scores, diagnostics."""
+"""Evaluation of draws for the run directory: test predictions, scores and diagnostics."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ergonet._errors import MemoryPlanError
-from ergonet.cli.settings import Settings
+from ergonet._keys import key_of
+from ergonet.assembly.settings import Settings
 from ergonet.datasets.dataset import Dataset
-from ergonet.inference.memory import GIB, USABLE_SHARE, free_memory
-from ergonet.inference.samples import Samples
-from ergonet.inference.versions import versions
+from ergonet.draws.memory import GIB, USABLE_SHARE, free_memory
+from ergonet.draws.samples import Samples
+from ergonet.draws.versions import versions
 from ergonet.models.network_posterior import NUM_REFERENCE_ROWS, RELEVANCE
 from ergonet.prediction.predictive import Prediction, predict
 from ergonet.prediction.scores import classification_scores, regression_scores
@@ -24,12 +25,12 @@ MOST_SCALE_DRAWS, NUM_PRIOR_DRAWS = 500, 1000
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was found out about a run.
+    """The evaluation of a run.
 
     Attributes:
-        arrays: of `evaluation.npz`, as `ergonet.report.RunRecord` describes them.
-        test: scores; empty where there are no test rows.
-        diagnostics: whether to trust the draws.
+        arrays: arrays of `evaluation.npz`, described in `ergonet.report.RunRecord`.
+        test: scores; empty without test rows.
+        diagnostics: convergence diagnostics of the draws.
     """
 
     arrays: Mapping[str, np.ndarray]
@@ -38,16 +39,16 @@ class Evaluation:
 
 
 def plan_predictions(settings: Settings, *, rows: int, outputs: int, classes: bool) -> str:
-    """The memory that predictions will take, as a sentence.
+    """Estimate the memory that predictions will take, as a sentence.
 
     Args:
-        settings: for the numbers of chains and draws.
-        rows: test rows.
-        outputs: classes, or targets.
-        classes: whether it is a classification.
+        settings: give the numbers of chains and draws.
+        rows: number of test rows.
+        outputs: number of classes or targets.
+        classes: whether this is a classification.
 
     Raises:
-        MemoryPlanError: more than there is.
+        MemoryPlanError: more memory is needed than is free.
     """
     per_row = outputs + 4 if classes else outputs * (len(LEVELS) + 5) + 2
     monitored = settings.run.num_chains * settings.run.num_draws * NUM_REFERENCE_ROWS * outputs
@@ -62,11 +63,11 @@ def plan_predictions(settings: Settings, *, rows: int, outputs: int, classes: bo
 
 
 def evaluate(samples: Samples, dataset: Dataset, model: Any) -> Evaluation:
-    """Predictions of the test rows, their scores, and the diagnostics of the draws.
+    """Predict the test rows, score the predictions, and compute the diagnostics of the draws.
 
     Args:
-        samples: of a network's posterior.
-        dataset: what was learned from, and its test rows.
+        samples: draws from the posterior of a network.
+        dataset: the data set with its test rows.
         model: the `BayesianNetwork`.
     """
     arrays: dict[str, np.ndarray] = {"function_draws": np.asarray(samples.monitor(), np.float32)}
@@ -80,9 +81,9 @@ def evaluate(samples: Samples, dataset: Dataset, model: Any) -> Evaluation:
 
 
 def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[str, np.ndarray]:
-    """Scales that the priors and the noise have learned, beside draws of their priors, for the report.
+    """Learned scales of the priors and the noise, with draws from their priors, for the report.
 
-    Scales of more than one group are summed up by their root mean square. Every chain gives at most 500 draws.
+    Scales of more than one group are summarized by their root mean square. At most 500 draws of every chain are used.
     """
     import jax
 
@@ -91,7 +92,7 @@ def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[
     relevance = draws.pop(RELEVANCE, None)
     if not draws:
         return {}
-    keys = jax.random.split(jax.random.key(0), NUM_PRIOR_DRAWS)
+    keys = jax.random.split(key_of(0), NUM_PRIOR_DRAWS)
     prior = jax.jit(jax.vmap(lambda key: model.overall_scales(model.sample_prior(key))))(keys)
     found = {
         "scale_names": np.asarray(list(draws)),
@@ -128,7 +129,7 @@ def _regression(samples: Samples, dataset: Dataset, model: Any) -> tuple[dict[st
 
 
 def in_units(prediction: Prediction, data: Any) -> dict[str, np.ndarray]:
-    """Mean, sd `[rows, targets]` and quantiles `[level, rows, targets]` in the units of the targets."""
+    """Mean and sd `[rows, targets]` and quantiles `[level, rows, targets]`, in the units of the targets."""
     preprocessing = getattr(data, "preprocessing", data)
     return {
         "mean": preprocessing.inverse_mean(prediction.mean),
@@ -145,7 +146,7 @@ def metrics_of(
     *,
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
-    """The content of `metrics.json`; a number that is not known is None."""
+    """The content of `metrics.json`; unknown figures are None."""
     preprocessing = dataset.preprocessing
     data: dict[str, Any] = {"name": dataset.name, "target": list(preprocessing.target_names)}
     if preprocessing.classes:
@@ -173,7 +174,7 @@ def metrics_of(
 
 
 def _json(value: Any) -> Any:
-    """With Python's own types, and None for what is not finite: JSON has no NaN."""
+    """Convert to plain Python types, with None for values that are not finite, since JSON has no NaN."""
     if isinstance(value, Mapping):
         return {str(key): _json(one) for key, one in value.items()}
     if isinstance(value, list | tuple | np.ndarray):

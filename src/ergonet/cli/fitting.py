@@ -6,19 +6,19 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import DataError, SamplingWarning, SettingError
+from ergonet.assembly.settings import DataSettings, Settings
 from ergonet.cli.run_directory import RunDirectory, check_free, choose_path, new_run_directory
-from ergonet.cli.settings import DataSettings, Settings
 from ergonet.datasets import registry
 
 if TYPE_CHECKING:
     from ergonet.datasets.dataset import Dataset
-    from ergonet.inference.samples import Samples
+    from ergonet.draws.samples import Samples
 
 FINE, OFF = 0, 3
 
@@ -27,29 +27,30 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
     """Fit, evaluate and report.
 
     Args:
-        settings: resolved, before the data are known.
-        out: the run directory; None: a new name after the data.
-        overwrite: replace a run directory that is there.
-        strict: whether failed diagnostics are a failure of the command.
-        quiet: say only what is off.
-        began: `time.perf_counter()` when the command started.
+        settings: resolved settings, before the data are known.
+        out: the run directory; None: a new name derived from the data.
+        overwrite: replace an existing run directory.
+        strict: whether the command fails if the diagnostics fail.
+        quiet: print only problems.
+        began: `time.perf_counter()` at the start of the command.
 
     Returns:
         The exit code.
 
     Raises:
-        ErgonetError: bad data, settings or directory.
+        ErgonetError: the data, the settings or the directory cannot be used.
     """
     path = choose_path(out, _name(settings.data))
     check_free(path, overwrite=overwrite)
     dataset = load_data(settings.data, seed=settings.run.seed)
     keep_compiled_programs()
 
-    from ergonet.cli import build, evaluation
+    from ergonet.assembly import build
+    from ergonet.cli import evaluation
 
     build.check(settings)
     settings = build.complete(settings, dataset.preprocessing)
-    model, kernel = build.model_of(settings, dataset.preprocessing), build.kernel_of(settings)
+    model, kernel = build.model(settings, build.Task.of(dataset.preprocessing)), build.kernel(settings)
     plan = evaluation.plan_predictions(
         settings,
         rows=len(dataset.x_test),
@@ -77,7 +78,7 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
 
 
 def _finish(directory: RunDirectory, metrics: Any, arrays: Any, samples: "Samples") -> None:
-    """Write the results, the report, and last the manifest."""
+    """Write the results, the report and, last, the manifest."""
     from ergonet.report import RunRecord, write_report
 
     directory.write_results(metrics, arrays, samples)
@@ -86,7 +87,7 @@ def _finish(directory: RunDirectory, metrics: Any, arrays: Any, samples: "Sample
 
 
 def _conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool) -> int:
-    """Say what there is to say; the exit code."""
+    """Print the summary and return the exit code."""
     from ergonet.cli import summary
     from ergonet.diagnostics import advice
 
@@ -99,13 +100,13 @@ def _conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: boo
 
 
 def load_data(data: DataSettings, *, seed: int) -> "Dataset":
-    """The data set of the settings.
+    """Load the data set of the settings.
 
     Raises:
         DataError: the file or a column cannot be used.
-        SettingError: a setting that does not go with the data.
+        SettingError: a setting does not suit the data.
     """
-    if data.source in registry.names():
+    if data.source in registry.DATASETS:
         return _built_in(data, seed)
     for option, given in {"--data": data.folder is not None, "--fetch": data.fetch}.items():
         if given:
@@ -129,7 +130,7 @@ def load_data(data: DataSettings, *, seed: int) -> "Dataset":
 
 def _built_in(data: DataSettings, seed: int) -> "Dataset":
     unused = {"--test-file": data.test_file is not None, "--one-hot": data.one_hot}
-    if registry.entry_of(data.source).own_split:
+    if data.source in registry.DATASETS.names(registry.OWN_SPLIT):
         unused["--test-fraction"] = data.test_fraction != DataSettings.test_fraction
     for option, given in unused.items():
         if given:
@@ -149,7 +150,7 @@ def _built_in(data: DataSettings, seed: int) -> "Dataset":
 
 
 def _usual_target(source: str, columns: list[str]) -> tuple[str, ...]:
-    """For NPZ, `y` or the columns of a matrix `y`; anything else must be named."""
+    """For NPZ files, `y` or the columns of a matrix `y`; for all others the target must be named."""
     if Path(source).suffix.lower() == ".npz":
         usual = tuple(name for name in columns if name == "y" or (name[:1] == "y" and name[1:].isdigit()))
         if usual:
@@ -159,7 +160,7 @@ def _usual_target(source: str, columns: list[str]) -> tuple[str, ...]:
 
 
 def _name(data: DataSettings) -> str:
-    return data.source if data.source in registry.names() else Path(data.source).stem
+    return data.source if data.source in registry.DATASETS else Path(data.source).stem
 
 
 def _header(settings: Settings, dataset: "Dataset", model: Any) -> str:
@@ -167,21 +168,21 @@ def _header(settings: Settings, dataset: "Dataset", model: Any) -> str:
     units = "-".join(map(str, model.network.sizes))
     held = f"{len(dataset.x_test)} held out" if len(dataset.x_test) else "none held out"
     return (
-        f"{dataset.name}: {dataset.task}, {len(dataset.x_train)} rows to learn from, {held}. "
-        f"Network {units}, {settings.network.activation}, {model.dim} unknowns. "
+        f"{dataset.name}: {dataset.task}, {len(dataset.x_train)} training rows, {held}. "
+        f"Network {units}, {settings.network.activation}, {model.dim} parameters. "
         f"{str(settings.kernel['name']).upper()}, {run.num_chains} chains x ({run.num_warmup} warm-up + "
         f"{run.num_draws} draws)."
     )
 
 
 def _sample(target: Any, kernel: Any, settings: Settings, *, directory: RunDirectory, quiet: bool) -> "Samples":
-    """The draws; after Ctrl-C what every chain has finished, even if it came while they were being packed up."""
+    """Sample; after Ctrl-C return what every chain has finished, even if it came while draws were being collected."""
     import ergonet
 
     run = settings.run
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SamplingWarning)  # said by the advice at the end
+            warnings.simplefilter("ignore", SamplingWarning)  # the advice at the end reports these
             return ergonet.sample(
                 target,
                 kernel,
@@ -203,11 +204,11 @@ def _sample(target: Any, kernel: Any, settings: Settings, *, directory: RunDirec
 
 
 @contextmanager
-def _patience() -> Iterator[None]:
-    """While results are written, the first Ctrl-C is answered with a sentence, the second one is obeyed."""
+def _patience() -> Generator[None]:
+    """While results are written, answer the first Ctrl-C with a message and stop at the second."""
 
     def wait(_signal: int, _frame: Any) -> None:
-        sys.stderr.write("\nThe draws are kept; writing the run takes a moment. Ctrl-C again gives that up.\n")
+        sys.stderr.write("\nThe draws are kept; writing the run takes a moment. Press Ctrl-C again to stop.\n")
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     before = signal.getsignal(signal.SIGINT)
@@ -224,7 +225,7 @@ def _patience() -> Iterator[None]:
 
 
 def keep_compiled_programs() -> None:
-    """Keep what XLA compiles in the user's cache folder, so that the next run of the command starts sooner."""
+    """Cache compiled programs in the user's cache folder, so that the next run of the command starts sooner."""
     import jax
 
     if jax.config.jax_compilation_cache_dir is not None:

@@ -1,4 +1,4 @@
-"""`ergonet predict`: new rows through a finished run; no training data are needed."""
+"""`ergonet predict`: predictions for new rows from a finished run, without the training data."""
 
 import re
 import sys
@@ -23,10 +23,10 @@ def run(directory: RunDirectory, new: str, out: str, *, overwrite: bool) -> int:
     """Predict and write.
 
     Args:
-        directory: of a fit.
+        directory: the run directory of a fit.
         new: a table with the input columns of the training table.
-        out: a CSV or Parquet file.
-        overwrite: replace a file that is there.
+        out: the CSV or Parquet file to write.
+        overwrite: replace an existing file.
 
     Returns:
         The number of rows predicted.
@@ -39,21 +39,21 @@ def run(directory: RunDirectory, new: str, out: str, *, overwrite: bool) -> int:
     finished = directory.check_version()
     settings, preprocessing = directory.read_settings()
 
-    from ergonet.cli import build
+    from ergonet.assembly import build
     from ergonet.datasets.readers import read_table
-    from ergonet.inference.samples import load
+    from ergonet.draws.samples import load
     from ergonet.prediction.predictive import predict
 
     x = preprocessing.transform(_by_position(read_table(new), new, preprocessing), argument=f"the file {new}")
-    model = build.model_of(settings, preprocessing)
+    model = build.model(settings, build.Task.of(preprocessing))
     samples = load(directory.draws)
     if samples.positions.shape[2] != model.dim:
         raise RunDirectoryError(
-            f"The draws in {str(directory.draws)!r} have {samples.positions.shape[2]} unknowns, the settings make "
-            f"{model.dim}: a file of the run was changed. Fit again."
+            f"The draws in {str(directory.draws)!r} have {samples.positions.shape[2]} coordinates, but the settings "
+            f"give {model.dim}: a file of the run was changed. Fit again."
         )
     if not finished:
-        sys.stderr.write(f"Warning: this run was not finished; {samples.num_draws} draws of each chain are used.\n")
+        sys.stderr.write(f"Warning: this run did not finish; {samples.num_draws} draws of each chain are used.\n")
     prediction = predict(samples, x, model=model, levels=LEVELS)
     if preprocessing.task == "classification":
         table = _classes(prediction.mean, preprocessing)
@@ -65,7 +65,7 @@ def run(directory: RunDirectory, new: str, out: str, *, overwrite: bool) -> int:
 
 def _check_out(path: Path, *, overwrite: bool) -> None:
     if path.suffix.lower() not in _WRITTEN:
-        raise DataError(f"`--out`: {str(path)!r} must end in {' or '.join(_WRITTEN)}, which says what to write.")
+        raise DataError(f"`--out`: {str(path)!r} must end in {' or '.join(_WRITTEN)}, which determines the format.")
     if path.exists() and not overwrite:
         raise RunDirectoryError(f"`--out`: {str(path)!r} exists already. Choose another name, or add `--overwrite`.")
     if path.is_dir() or not path.absolute().parent.is_dir():
@@ -73,7 +73,7 @@ def _check_out(path: Path, *, overwrite: bool) -> None:
 
 
 def _by_position(table: "pd.DataFrame", new: str, preprocessing: "Preprocessing") -> Any:
-    """The inputs of an NPZ matrix `x` have no names: they are taken in the order of training, as many as there were."""
+    """Columns of an NPZ matrix `x` have no names; they are matched by position to those of the training table."""
     names = [str(name) for name in table.columns]
     inputs = [name for name in names if re.fullmatch(r"x\d+", name)]
     expected = preprocessing.feature_names
@@ -114,7 +114,7 @@ def _level_names(levels: Sequence[float]) -> list[str]:
 
 
 def _write(table: "pd.DataFrame", path: Path) -> None:
-    """Replace the file in one step, once it is complete."""
+    """Replace the file atomically once it is complete."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         if path.suffix.lower() == ".csv":

@@ -1,4 +1,4 @@
-"""`ergonet prior-check`: functions from the prior, before any target is looked at."""
+"""`ergonet prior-check`: functions drawn from the prior, compared with the target."""
 
 import sys
 from pathlib import Path
@@ -7,42 +7,42 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ergonet._errors import SettingError
-from ergonet.cli.settings import Settings
+from ergonet.assembly.settings import Settings
 
 if TYPE_CHECKING:
     from ergonet.datasets.dataset import Dataset
     from ergonet.prediction.prior_check import PriorPrediction
 
 POINTS = 100
-WIDE, NARROW = 5.0, 0.2  # a function's spread over the rows, in standard deviations of the target
+WIDE, NARROW = 5.0, 0.2  # spread of a function over the rows, in standard deviations of the target
 SURE = 0.99
 MOSTLY = 0.5
 
 
 def run(settings: Settings, *, num_draws: int, out: str) -> str:
-    """Draw, save a picture, and say what the prior expects.
+    """Draw from the prior, save a picture, and describe what the prior expects.
 
     Args:
-        settings: resolved, before the data are known.
-        num_draws: functions, at least 1.
-        out: the picture, PNG, SVG or PDF.
+        settings: resolved settings, before the data are known.
+        num_draws: number of functions, at least 1.
+        out: the picture to write, PNG, SVG or PDF.
 
     Returns:
-        What was found, a sentence a line.
+        The findings, one sentence per line.
 
     Raises:
-        ErgonetError: bad data or settings.
+        ErgonetError: the data or the settings cannot be used.
     """
     path = Path(out)
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise SettingError(f"`--out` must be a picture, .png, .svg or .pdf, got {out!r}.")
-    from ergonet.cli import build
+    from ergonet.assembly import build
     from ergonet.cli.fitting import load_data
 
     dataset = load_data(settings.data, seed=settings.run.seed)
     build.check(settings)
     settings = build.complete(settings, dataset.preprocessing)
-    model = build.model_of(settings, dataset.preprocessing)
+    model = build.model(settings, build.Task.of(dataset.preprocessing))
     sys.stdout.write(f"{model.describe()}\n")
 
     from ergonet.prediction.prior_check import prior_predictive
@@ -55,7 +55,7 @@ def run(settings: Settings, *, num_draws: int, out: str) -> str:
 
 
 def _line(dataset: "Dataset") -> tuple[int, np.ndarray]:
-    """The input with the widest range, and rows along it with all others at their means."""
+    """The input with the widest range, and rows that vary this input with all others at their means."""
     x = dataset.x_train
     feature = int(np.argmax(np.ptp(x, axis=0)))
     grid = np.repeat(x.mean(axis=0, keepdims=True), POINTS, axis=0)
@@ -69,7 +69,7 @@ def _reals(dataset: "Dataset", found: "PriorPrediction", along: np.ndarray, feat
     preprocessing = dataset.preprocessing
     name, target = preprocessing.encoded_names[feature], preprocessing.target_names[0]
     lost = ~np.isfinite(found.mean).all(axis=(1, 2))
-    spread = np.where(lost, np.inf, found.mean[:, :, 0].std(axis=1))  # standardised: the target's own is 1
+    spread = np.where(lost, np.inf, found.mean[:, :, 0].std(axis=1))  # standardized: the target has 1
     low, middle, high = np.percentile(spread, (5, 50, 95), method="inverted_cdf")
     scale = float(preprocessing.target_sd[0])
     truth = preprocessing.inverse_mean(dataset.y_train)[:, 0]
@@ -79,7 +79,7 @@ def _reals(dataset: "Dataset", found: "PriorPrediction", along: np.ndarray, feat
     grid = np.linspace(x.min(), x.max(), POINTS)
     plots.save_side_by_side(
         str(path),
-        lambda axes: plots.prior_functions(grid, lines, name=f"{name} (standardised)", target=target, axes=axes),
+        lambda axes: plots.prior_functions(grid, lines, name=f"{name} (standardized)", target=target, axes=axes),
         lambda axes: plots.prior_histogram(predicted, truth, name=target, axes=axes),
     )
     told = (
@@ -130,6 +130,6 @@ def _overflows(lost: np.ndarray) -> str:
     if not lost.any():
         return ""
     return (
-        f"{np.mean(lost):.0%} of the functions from the prior are not finite: its scales reach beyond what numbers can "
-        f"say. Give them a narrower prior, such as a larger `alpha`.\n"
+        f"{np.mean(lost):.0%} of the functions from the prior are not finite: its scales exceed the range of "
+        f"floating-point numbers. Use a narrower prior of the scales, such as a larger `alpha`.\n"
     )

@@ -1,4 +1,4 @@
-"""`ergonet reproduce`: finds the experiments of a checkout and runs one of them."""
+"""`ergonet reproduce`: find the experiments of a checkout and run one of them."""
 
 import importlib
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ergonet._errors import ErgonetError, SettingError, suggest
+from ergonet._errors import ErgonetError, SettingError
 
 REGISTRY = Path("experiments") / "registry.py"
 
@@ -16,37 +16,38 @@ class CheckoutError(ErgonetError, FileNotFoundError):
 
 
 def names() -> dict[str, str]:
-    """The known reproductions with a line about each.
+    """List the known reproductions with a line about each.
 
     Raises:
         CheckoutError: there is no checkout.
     """
-    return {name: entry.about for name, entry in _module("registry").ENTRIES.items()}
+    return _module("registry").REPRODUCTIONS.describe()
 
 
 def check(name: str) -> None:
-    """Refuse a name that is not known, before anything heavy is imported.
+    """Reject an unknown name before anything heavy is imported.
 
     Raises:
         CheckoutError: there is no checkout.
-        SettingError: the name is not known.
+        SettingError: the name is not known, or has changed.
     """
-    known = names()
-    if name not in known:
-        raise SettingError(f"There is no reproduction {name!r}. {suggest(name, known)}")
+    registry = _module("registry")
+    if name in registry.RENAMED:
+        raise SettingError(f"The reproduction `{name}` is `{registry.RENAMED[name]}` now.")
+    registry.REPRODUCTIONS.entry(name)
 
 
 def run(name: str, *, mode: str, seeds: int | None, out: str) -> str:
     """Run a reproduction and write its files.
 
     Args:
-        name: of the reproduction.
-        mode: `smoke`, `quick`, `full`, or `page`: write the page of a finished run again.
-        seeds: repetitions, at least 1; None: as the mode says.
-        out: folder to write.
+        name: name of the reproduction.
+        mode: `smoke`, `quick`, `full`, or `page`, which writes the page of a finished run again.
+        seeds: number of repetitions, at least 1; None: the number of the mode.
+        out: folder to write to.
 
     Returns:
-        The figures beside the document's, and the verdict, as text.
+        The figures next to those of the document, and the verdict, as text.
 
     Raises:
         CheckoutError: there is no checkout.
@@ -79,13 +80,13 @@ def _module(name: str) -> ModuleType:
 
 
 def checkout(*starts: Path) -> Path:
-    """The checkout that this package lies in, else the one around the current folder.
+    """Find the checkout that contains this package, or else the one that contains the current folder.
 
     Args:
-        starts: folders to look in and above; the two above unless given.
+        starts: folders from which to search upward; these two if none are given.
 
     Raises:
-        CheckoutError: there is none.
+        CheckoutError: there is no checkout.
     """
     for start in starts or (Path(__file__).resolve().parent, Path.cwd()):
         for folder in (start, *start.parents):

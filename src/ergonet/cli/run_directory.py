@@ -1,24 +1,24 @@
-"""The folder that a fit leaves behind: made whole, replaced only when the new one holds something."""
+"""The run directory written by a fit; an existing one is replaced only once the new one contains draws."""
 
 import json
 import shutil
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ergonet._errors import RunDirectoryError
-from ergonet.cli.settings import Settings
+from ergonet._errors import RunDirectoryError, SettingError
+from ergonet.assembly.renamed import translate
+from ergonet.assembly.settings import Settings
 from ergonet.cli.toml import to_toml
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ergonet.datasets.preprocessing import Preprocessing
-    from ergonet.inference.samples import Samples
+    from ergonet.draws.samples import Samples
 
 FORMAT_VERSION = 1
 SETTINGS, PREPROCESSING, METRICS = "settings.toml", "preprocessing.json", "metrics.json"
@@ -44,21 +44,21 @@ class RunDirectory:
         return self.path / REPORT
 
     def write_settings(self, settings: Settings, preprocessing: "Preprocessing") -> None:
-        """All that prediction needs besides the draws."""
+        """Write everything that prediction needs besides the draws."""
         (self.path / SETTINGS).write_text(to_toml(settings.to_table()), encoding="utf-8")
         self._write_json(PREPROCESSING, preprocessing.to_dict())
 
     def write_results(
         self, metrics: Mapping[str, Any], evaluation: Mapping[str, "np.ndarray"], samples: "Samples"
     ) -> None:
-        """Numbers and arrays that the report is made of."""
+        """Write the figures and arrays from which the report is made."""
         early = {f"warmup_{name}": values for name, values in samples.warmup_stats.items()}
         self._write_arrays(STATS, {**samples.stats, **early})
         self._write_arrays(EVALUATION, evaluation)
         self._write_json(METRICS, metrics)
 
     def write_manifest(self) -> None:
-        """What is there, last: a directory with a manifest is complete."""
+        """Write the manifest; this comes last, so that a directory with a manifest is complete."""
         from ergonet import __version__
 
         present = [name for name in _ALL if (self.path / name).exists()]
@@ -67,12 +67,14 @@ class RunDirectory:
         self._write_json(MANIFEST, content)
 
     def read_settings(self) -> tuple[Settings, "Preprocessing"]:
-        """The settings and the preprocessing of a run.
+        """Read the settings and the preprocessing of a run.
 
         Raises:
-            RunDirectoryError: the directory or a file in it is missing or cannot be read.
-            SettingError: a setting is not known to this version.
+            RunDirectoryError: the directory or a file in it is missing or unreadable, or this version does not know a
+                setting.
         """
+        import tomllib
+
         from ergonet.datasets.preprocessing import Preprocessing
 
         self._require((SETTINGS, PREPROCESSING, DRAWS))
@@ -81,7 +83,14 @@ class RunDirectory:
             record = json.loads((self.path / PREPROCESSING).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise RunDirectoryError(f"The run directory {str(self.path)!r} is damaged: {error}. Fit again.") from error
-        return Settings.from_table(table), Preprocessing.from_dict(record)
+        try:
+            settings = Settings.from_table(translate(table))
+        except SettingError as error:
+            raise RunDirectoryError(
+                f"{str(self.path / SETTINGS)!r} was written by another version of Ergonet: {error} Change it in that "
+                f"file, use the version that wrote it, or fit again."
+            ) from error
+        return settings, Preprocessing.from_dict(record)
 
     def read_metrics(self) -> dict[str, Any]:
         """The content of ``metrics.json``.
@@ -96,10 +105,10 @@ class RunDirectory:
             raise RunDirectoryError(f"{str(self.path / METRICS)!r} cannot be read: {error}. Fit again.") from error
 
     def check_version(self) -> bool:
-        """Whether the run was finished.
+        """Whether the run finished.
 
         Raises:
-            RunDirectoryError: it was written by another version of the format.
+            RunDirectoryError: the directory has another format version.
         """
         try:
             manifest = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
@@ -110,13 +119,13 @@ class RunDirectory:
         version = manifest.get("format_version") if isinstance(manifest, dict) else None
         if version != FORMAT_VERSION:
             raise RunDirectoryError(
-                f"The run directory {str(self.path)!r} has format version {version!r}, this Ergonet reads "
-                f"{FORMAT_VERSION}. Use the Ergonet that wrote it, or fit again."
+                f"The run directory {str(self.path)!r} has format version {version!r}, but this version of Ergonet "
+                f"reads {FORMAT_VERSION}. Use the version that wrote it, or fit again."
             )
         return True
 
     def has_draws(self) -> bool:
-        """Whether every chain has left at least one draw."""
+        """Whether there is at least one draw of every chain."""
         try:
             manifest = json.loads((self.draws / MANIFEST).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -127,13 +136,13 @@ class RunDirectory:
         if not self.path.is_dir():
             raise RunDirectoryError(
                 f"There is no run directory {str(self.path)!r}. `ergonet fit ... --out {self.path.name or 'RUN'}` "
-                f"makes one."
+                f"creates one."
             )
         missing = [name for name in names if not (self.path / name).exists()]
         if missing:
             raise RunDirectoryError(
                 f"{str(self.path)!r} has no {' and no '.join(missing)}: it is not a run directory of "
-                f"`ergonet fit`, or the run was not finished."
+                f"`ergonet fit`, or the run did not finish."
             )
 
     def _write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
@@ -143,13 +152,13 @@ class RunDirectory:
             np.savez(file, allow_pickle=False, **arrays)
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        from ergonet.inference.store import write_json
+        from ergonet.draws.store import write_json
 
         write_json(self.path / name, content)
 
 
 def choose_path(out: str | None, name: str) -> Path:
-    """The path of a new run: as given, else `NAME-run`, with a number where that is taken."""
+    """The path of a new run: as given, or else `NAME-run`, with a number if that exists."""
     if out is not None:
         return Path(out)
     taken = (Path(f"{name}-run" if number == 1 else f"{name}-run-{number}") for number in range(1, 10_000))
@@ -157,10 +166,10 @@ def choose_path(out: str | None, name: str) -> Path:
 
 
 def check_free(path: Path, *, overwrite: bool) -> None:
-    """Refuse a path that a run cannot be written to.
+    """Check that a run can be written to a path.
 
     Raises:
-        RunDirectoryError: it exists and may not, or must not, be replaced; or its parent cannot hold it.
+        RunDirectoryError: the path exists and must not be replaced, or its parent is not a folder.
     """
     if path.exists() or path.is_symlink():
         if not overwrite:
@@ -170,7 +179,7 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         inside = Path.cwd().is_relative_to(path.resolve())
         if inside or path.is_symlink() or not path.is_dir() or not _looks_like_run(path):
             raise RunDirectoryError(
-                f"`--out`: {str(path)!r} is not a run directory, so `--overwrite` leaves it alone. Choose another "
+                f"`--out`: {str(path)!r} is not a run directory, so `--overwrite` does not replace it. Choose another "
                 f"folder."
             )
     above = next(one for one in path.absolute().parents if one.exists())
@@ -179,17 +188,17 @@ def check_free(path: Path, *, overwrite: bool) -> None:
 
 
 def _looks_like_run(path: Path) -> bool:
-    """Empty, or with nothing but what runs hold."""
+    """Whether a folder is empty or contains only files of a run."""
     known = {*_ALL, MANIFEST}
     return all(entry.name in known or entry.name.startswith(f".{REPORT}") for entry in path.iterdir())
 
 
 @contextmanager
-def new_run_directory(path: Path) -> Iterator[RunDirectory]:
-    """A new, empty run directory. Without draws at the end of an error, it goes, and what was there before returns.
+def new_run_directory(path: Path) -> Generator[RunDirectory]:
+    """A new, empty run directory; after an error without draws it is removed and the previous one is restored.
 
     Args:
-        path: checked by `check_free`.
+        path: a path checked by `check_free`.
     """
     previous = path.with_name(f".{path.name}.previous")
     if path.exists():

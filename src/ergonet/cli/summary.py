@@ -1,4 +1,4 @@
-"""What a person reads at the end of a fit: a short table, and a sentence for each thing that is off."""
+"""The summary printed at the end of a fit: a short table, and a sentence for each problem."""
 
 import sys
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ Row = tuple[str, str, str]
 
 
 def rows(metrics: Mapping[str, Any]) -> list[Row]:
-    """The table: name, value, and what the value should be or means.
+    """Rows of the table: name, value, and what the value means or should be.
 
     Args:
         metrics: the content of ``metrics.json``.
@@ -21,7 +21,7 @@ def rows(metrics: Mapping[str, Any]) -> list[Row]:
 
 
 def show(metrics: Mapping[str, Any], *, report: Path | None) -> None:
-    """Print the table, the advice and where the report is: with Rich in a terminal, plain otherwise."""
+    """Print the table, the advice and the path of the report, with Rich in a terminal and plain otherwise."""
     table = rows(metrics)
     if sys.stdout.isatty():
         _show_rich(table)
@@ -35,15 +35,17 @@ def show(metrics: Mapping[str, Any], *, report: Path | None) -> None:
 
 
 def sentences(metrics: Mapping[str, Any]) -> list[str]:
-    """What is off, a line each; or that nothing is."""
+    """The problems, one line each, or a line that says that all checks passed."""
     off = [f"! {sentence}" for sentence in advice.advise(metrics)]
     stopped = metrics.get("stopped_by")
-    early = [f"! Stopped by {stopped}: {metrics.get('num_draws')} draws of each chain were kept."] if stopped else []
+    early = (
+        [f"! Stopped by {stopped}: {metrics.get('num_draws')} draws of each chain are available."] if stopped else []
+    )
     return [*early, *off] if off else [*early, "Every check of the draws passed."]
 
 
 def write(line: str) -> None:
-    """One line on standard output, with plain spaces only."""
+    """Write one line to standard output, with plain spaces only."""
     sys.stdout.write(f"{line}\n".replace("\N{NARROW NO-BREAK SPACE}", " "))
     sys.stdout.flush()
 
@@ -53,10 +55,10 @@ def _scores(metrics: Mapping[str, Any]) -> list[Row]:
     if not test:
         return [("Test scores", "none", "no rows were held out (--test-fraction, --test-file)")]
     entries = (
-        ("error", "Test error", True, "of {held} test rows get a wrong class"),
+        ("error", "Test error", True, "of {held} test rows are misclassified"),
         ("rmse", "Test RMSE", False, "typical error on {held} test rows, in the unit of the target"),
-        ("nll", "Test NLL", False, "surprise at the truth, nats per row; lower is better"),
-        ("calibration", "Calibration error", True, "stated against actual frequency, on average"),
+        ("nll", "Test NLL", False, "negative log predictive density, nats per row; lower is better"),
+        ("calibration", "Calibration error", True, "mean difference of stated and observed frequency"),
         ("coverage_90", "90 % intervals", True, "of the test rows lie inside"),
     )
     found = []
@@ -71,7 +73,7 @@ def _scores(metrics: Mapping[str, Any]) -> list[Row]:
 
 def _trust(metrics: Mapping[str, Any]) -> list[Row]:
     found = _table(metrics, "diagnostics")
-    needed = advice.FEWEST_EFFECTIVE_DRAWS_PER_CHAIN * int(metrics.get("num_chains") or 1)
+    needed = advice.SMALLEST_ESS_PER_CHAIN * int(metrics.get("num_chains") or 1)
     median = wording.number(wording.real(found, "median_ess_bulk_function"))
     return [
         ("R-hat of predictions", _fixed(found, "max_rhat_function", 3), f"worst; at most {advice.LARGEST_RHAT}"),
@@ -104,7 +106,7 @@ def _trajectory_trust(found: Mapping[str, Any]) -> list[Row]:
 def _minibatch_trust(found: Mapping[str, Any]) -> list[Row]:
     if found["mean_kinetic_temperature"] is None:
         return []
-    return [("Kinetic temperature", _fixed(found, "mean_kinetic_temperature", 2), "1 where friction balances noise")]
+    return [("Kinetic temperature", _fixed(found, "mean_kinetic_temperature", 2), "near 1 if friction balances noise")]
 
 
 def _cost(metrics: Mapping[str, Any]) -> list[Row]:
@@ -112,7 +114,7 @@ def _cost(metrics: Mapping[str, Any]) -> list[Row]:
     stages = (("setup", "Set-up"), ("compile", "Compilation"), ("warmup", "Warm-up"), ("sampling", "Sampling"))
     found = []
     for key, name in stages:
-        if seconds and key not in seconds:  # a minibatch kernel has no stages
+        if seconds and key not in seconds:  # a minibatch kernel has no warm-up stages
             continue
         count = wording.real(gradients, key)
         work = f"{wording.grouped(count)} gradients" if count is not None else ""
@@ -130,7 +132,7 @@ def _table(metrics: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _fixed(table: Mapping[str, Any], name: str, decimals: int) -> str:
     value = wording.real(table, name)
-    return "not known" if value is None else f"{value:.{decimals}f}"
+    return "unknown" if value is None else f"{value:.{decimals}f}"
 
 
 def _show_plain(table: list[Row]) -> None:

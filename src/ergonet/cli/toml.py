@@ -11,14 +11,14 @@ _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"'
 
 
 def to_toml(content: Mapping[str, Any]) -> str:
-    """A table as TOML text that `tomllib.loads` reads back as it was.
+    """Format a table as TOML text, which `tomllib.loads` reads back unchanged.
 
     Args:
         content: keys are strings; values are strings, booleans, integers, floats, dates and times, lists and tuples of
-            those (a tuple comes back as a list), and tables. None is left out.
+            these (a tuple is read back as a list), and tables. None is omitted.
 
     Raises:
-        TypeError: a value of another kind, or None inside a list.
+        TypeError: a value has another type, or a list contains None.
     """
     return "\n".join(_lines(content, ())).lstrip("\n") + "\n"
 

@@ -1,6 +1,6 @@
-"""Data in: built-in sets, readers for tables, and the preprocessing that prediction needs again.
+"""Data: built-in data sets, readers for tables, and preprocessing that is reused for prediction.
 
-Names resolve on first use, so that listing the built-in sets imports neither pandas nor scikit-learn.
+Names are imported on first use, so that listing the built-in data sets imports neither pandas nor scikit-learn.
 """
 
 import importlib

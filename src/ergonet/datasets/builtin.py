@@ -1,6 +1,6 @@
-"""Builders of the built-in data sets, all from scikit-learn's own files: nothing is downloaded.
+"""Builders of the built-in data sets that ship with scikit-learn; nothing is downloaded.
 
-`digits` and `two-moons` own their split; the others are split like any table.
+`digits` and `two-moons` have a fixed split; the others are split like any table.
 """
 
 import dataclasses
@@ -20,10 +20,10 @@ _MOONS_SEED = 0
 
 
 def digits(*, test_fraction: float, seed: int) -> Dataset:
-    """8x8 grey images of digits: pixels / 16, minus the training mean of each pixel, over one global sd.
+    """8x8 gray images of digits: pixels / 16, minus the training mean of each pixel, divided by one global sd.
 
-    The first 500 rows train and the last 500 test. Pixels that are constant over the training rows stay
-    (as zeros), so that a 64-35-10 network without biases has 2590 weights.
+    The first 500 rows are for training and the last 500 for testing. Pixels that are constant over the training rows
+    are kept (as zeros), so that a 64-35-10 network without biases has 2590 weights.
 
     Source: scikit-learn `load_digits` (UCI, Optical Recognition of Handwritten Digits).
     """
@@ -46,7 +46,7 @@ def digits(*, test_fraction: float, seed: int) -> Dataset:
         target_mean=np.zeros(0),
         target_sd=np.zeros(0),
         classes=tuple(range(10)),
-        scaling="pixels / 16, minus the training mean of each pixel, over one sd for all pixels",
+        scaling="pixels / 16, minus the training mean of each pixel, divided by one sd for all pixels",
     )
     return Dataset(
         name="digits",
@@ -63,7 +63,7 @@ def digits(*, test_fraction: float, seed: int) -> Dataset:
 
 
 def two_moons(*, test_fraction: float, seed: int) -> Dataset:
-    """Two interleaved half circles with noise 0.2: 500 training rows, 500 test rows, always the same ones.
+    """Two interleaved half circles with noise 0.2: 500 training rows and 500 test rows, always the same.
 
     Source: scikit-learn `make_moons`.
     """
@@ -81,7 +81,7 @@ def two_moons(*, test_fraction: float, seed: int) -> Dataset:
 
 
 def diabetes(*, test_fraction: float, seed: int) -> Dataset:
-    """Progression of diabetes after one year against ten measurements, in their own units.
+    """Progression of diabetes after one year against ten measurements, in original units.
 
     Source: scikit-learn `load_diabetes` (Efron et al., 2004, Least Angle Regression).
     """

@@ -1,6 +1,6 @@
-"""CIFAR-10 from its binary batches or from a tree of pictures, each as a folder or inside a .tar archive.
+"""CIFAR-10 from its binary batches or from a tree of image files, either in a folder or in a .tar archive.
 
-Whatever the source, an image becomes a row of 3072 bytes in the order height, width, channel.
+Every image becomes a row of 3072 bytes in the order height, width, channel.
 """
 
 import io
@@ -15,6 +15,7 @@ from jaxtyping import UInt8
 
 from ergonet._errors import DataError
 from ergonet.datasets.idx import check_classes
+from ergonet.datasets.limits import check_decompressed
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SHAPE = (32, 32, 3)
@@ -28,30 +29,30 @@ Part = tuple[UInt8[np.ndarray, "_ 3072"], UInt8[np.ndarray, "_"]]
 
 @dataclass(frozen=True)
 class Source:
-    """Named files of a folder or an archive.
+    """Named files in a folder or an archive.
 
     Attributes:
         path: The folder or archive, for messages.
-        walk: Gives the name of each file with a function that reads it; in an archive, in its order.
+        walk: Yields the name of each file and a function that reads it; in an archive, in archive order.
     """
 
     path: Path
     walk: Callable[[], Iterator[tuple[PurePosixPath, Callable[[], bytes]]]]
 
     def name(self, file: PurePosixPath) -> str:
-        """A file in messages."""
+        """The name of a file in messages."""
         return str(self.path / file) if self.path.is_dir() else f"{file} in {self.path}"
 
 
 def source_in(folder: Path, *, archives: bool) -> Source | None:
-    """The batches or the tree of pictures in a folder, or else an archive in it.
+    """Find the batches or the tree of image files in a folder, or else an archive that contains them.
 
     Args:
-        folder: Looked into, but not below, except for ``train`` and ``test``.
-        archives: Whether any archive counts; otherwise those with ``cifar`` in their name.
+        folder: The folder to search; of its subfolders only ``train`` and ``test`` are searched.
+        archives: Whether to accept any archive; otherwise only those with ``cifar`` in their name.
 
     Returns:
-        What was found; None if there is nothing that looks like CIFAR-10.
+        The source found; None if nothing looks like CIFAR-10.
     """
     batches = [name for names in BATCHES.values() for name in names if (folder / name).is_file()]
     if batches:
@@ -66,19 +67,19 @@ def source_in(folder: Path, *, archives: bool) -> Source | None:
 
 
 def read(source: Source) -> dict[str, Part]:
-    """Pixels ``[rows, 3072]`` and class numbers ``[rows]`` by part, ``"train"`` and ``"test"``.
+    """Read pixels ``[rows, 3072]`` and class indices ``[rows]`` of the parts ``"train"`` and ``"test"``.
 
-    Binary batches keep their order. Pictures are taken in the order of their file names and, among equal names, of
-    their classes, so that any stretch of rows holds all classes where the names are numbers.
+    Binary batches keep their order. Image files are sorted by file name and then by class, so that any range of rows
+    contains all classes if the file names are numbers.
 
     Raises:
-        DataError: A file is damaged, of the wrong size or missing, or a class is not known: names the file.
+        DataError: A file is damaged, has the wrong size or is missing, or a class is unknown; names the file.
     """
     names = {name: part for part, batches in BATCHES.items() for name in batches}
     rows: dict[str, dict[tuple[str, int], Part]] = {"train": {}, "test": {}}
     try:
         for name, content in source.walk():
-            if name.name.startswith("."):  # what some systems keep beside a file
+            if name.name.startswith("."):  # metadata files of some systems
                 continue
             if name.name in names:
                 rows[names[name.name]][name.name, 0] = _batch(content(), source.name(name))
@@ -106,15 +107,15 @@ def _check_complete(source: Source, names: dict[str, list[str]]) -> None:
     else:
         missing = [f"{part}/<class>/<name>.jpg or .png" for part, found in names.items() if not found]
     if missing:
-        raise DataError(f"{source.path} lacks {', '.join(missing)}: CIFAR-10 is not complete there.")
+        raise DataError(f"{source.path} lacks {', '.join(missing)}: CIFAR-10 is incomplete there.")
 
 
 def _batch(content: bytes, file: str) -> Part:
-    """A batch: rows of one byte for the class and 1024 bytes for each of red, green and blue."""
+    """Parse a batch: each row is one byte for the class and 1024 bytes each for red, green and blue."""
     if not content or len(content) % _ROW:
         raise DataError(
             f"{file} has {len(content)} bytes, not a multiple of {_ROW} (a class and 32 x 32 x 3 pixels): "
-            "it was cut off, or is not the binary version of CIFAR-10."
+            "it is truncated, or it is not the binary version of CIFAR-10."
         )
     rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, _ROW)
     check_classes(rows[:, 0], len(CLASSES), file=file)
@@ -124,7 +125,7 @@ def _batch(content: bytes, file: str) -> Part:
 
 def _class_of(name: str, file: str) -> int:
     if name not in CLASSES:
-        raise DataError(f"{file}: there is no class {name!r}. The folders of pictures are: {', '.join(CLASSES)}.")
+        raise DataError(f"{file}: there is no class {name!r}. The folders of images are: {', '.join(CLASSES)}.")
     return CLASSES.index(name)
 
 
@@ -133,18 +134,18 @@ def _picture(content: bytes, file: str) -> UInt8[np.ndarray, "3072"]:
         from PIL import Image
     except ImportError as error:
         raise DataError(
-            f"{file}: reading JPEG and PNG needs Pillow, which is not installed. Install it (`pip install pillow`), or "
+            f"{file}: reading JPEG and PNG files needs Pillow. Install it (`pip install pillow`), or "
             "use the binary version of CIFAR-10."
         ) from error
     try:
         with Image.open(io.BytesIO(content), formats=("JPEG", "PNG")) as image:
             if image.size != SHAPE[1::-1]:
-                raise DataError(f"{file} has {image.size[0]} x {image.size[1]} pixels; 32 x 32 are expected.")
+                raise DataError(f"{file} has {image.size[0]} x {image.size[1]} pixels; expected 32 x 32.")
             return np.asarray(image.convert("RGB"), dtype=np.uint8).reshape(-1)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{file} is not a readable JPEG or PNG picture: {error}. Get it again.") from error
+        raise DataError(f"{file} is not a readable JPEG or PNG file: {error}. Get a new copy.") from error
 
 
 def _pictures_below(folder: Path) -> Iterator[tuple[PurePosixPath, Callable[[], bytes]]]:
@@ -155,9 +156,12 @@ def _pictures_below(folder: Path) -> Iterator[tuple[PurePosixPath, Callable[[], 
 
 
 def _members(archive: Path) -> Iterator[tuple[PurePosixPath, Callable[[], bytes]]]:
-    """Files of an archive, one after another: going back in a compressed one would start it from the beginning."""
+    """Yield the files of an archive in order, since seeking back in a compressed archive starts from its beginning."""
     with tarfile.open(archive, mode="r|*") as members:
+        total = 0
         for member in members:
+            total += member.size
+            check_decompressed(total, file=archive)
             stream = members.extractfile(member) if member.isfile() else None
             if stream is not None:
                 yield PurePosixPath(member.name), stream.read

@@ -1,4 +1,4 @@
-"""Columns of a table as arrays: found by name, measured, and encoded."""
+"""Columns of a table as arrays: selection by name, means and standard deviations, and one-hot encoding."""
 
 import warnings
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
 from ergonet._errors import DataError
-from ergonet.datasets.validation import Label, as_labels, capital, nearest, position_of, row_name, shorten
+from ergonet.datasets.validation import Label, as_float, as_labels, capital, nearest, position_of, row_name, shorten
 
-# A spread this small against the values themselves is rounding, not information.
+# A spread this small relative to the values is rounding error.
 _RELATIVE_ROUNDING = 1e-10
 _SMALLEST_SPREAD = 1e-300
 _NUMBERS = (int, float, np.number, np.bool_)
@@ -19,17 +19,17 @@ _NUMBERS = (int, float, np.number, np.bool_)
 def select_columns(
     table: Any, names: Sequence[str], *, unused: Sequence[str], ignored: Sequence[str], argument: str
 ) -> dict[str, np.ndarray]:
-    """The columns that are used, by name.
+    """Select the columns that are used, by name.
 
     Args:
         table: A pandas DataFrame, or an array [rows, columns] with exactly the columns of `names`.
         names: All input columns of the training table, in order.
-        unused: Those of them that are not needed.
-        ignored: Other columns that may be there without a warning, such as the target.
-        argument: What the table is called in messages.
+        unused: Columns among them that are not needed.
+        ignored: Other columns that may be present without a warning, such as the target.
+        argument: Name of the table in messages.
 
     Raises:
-        DataError: A column is missing, or the array has another shape.
+        DataError: A column is missing, or the array has the wrong shape.
     """
     left_out = set(unused)
     used = [name for name in names if name not in left_out]
@@ -45,15 +45,15 @@ def select_columns(
     missing = [name for name in used if name not in present]
     if missing:
         raise DataError(
-            f"{capital(argument)} lacks {len(missing)} column{'s' * (len(missing) > 1)} that training had: "
+            f"{capital(argument)} lacks {len(missing)} column{'s' * (len(missing) > 1)} of the training table: "
             f"{shorten([repr(name) for name in missing])}. {nearest(missing[0], list(present))}"
         )
     expected = {*names, *ignored}
     extra = [name for name in present if name not in expected]
     if extra:
         warnings.warn(
-            f"{capital(argument)} has {len(extra)} column{'s' * (len(extra) > 1)} that training did not "
-            f"have; ignored: {shorten([repr(name) for name in extra])}.",
+            f"{capital(argument)} has {len(extra)} column{'s' * (len(extra) > 1)} that the training table "
+            f"did not have; ignored: {shorten([repr(name) for name in extra])}.",
             UserWarning,
             stacklevel=3,
         )
@@ -63,8 +63,8 @@ def select_columns(
 def column_values(column: Any) -> np.ndarray:
     """A pandas column as an array.
 
-    Float64 for numbers and booleans (missing: NaN), dates as they are, objects for all else (missing: None);
-    a column declared as categories stays one, whatever its categories are.
+    Numbers and booleans become Float64 (missing: NaN), dates stay dates, and everything else becomes objects (missing:
+    None); a column of categorical type stays categorical, whatever its categories are.
     """
     if column.dtype.kind in "biuf":
         missing = np.asarray(column.isna())
@@ -77,18 +77,18 @@ def column_values(column: Any) -> np.ndarray:
     entries[np.asarray(column.isna())] = None
     declared = str(column.dtype) == "category"
     if not declared and len(entries) and all(one is None or isinstance(one, _NUMBERS) for one in entries):
-        return np.array([np.nan if one is None else one for one in entries], dtype=np.float64)
+        return np.array([np.nan if one is None else as_float(one) for one in entries], dtype=np.float64)
     return entries
 
 
 def mean_and_sd(
     values: Shaped[np.ndarray, "rows columns"],
 ) -> tuple[Float[np.ndarray, "columns"], Float[np.ndarray, "columns"], Bool[np.ndarray, "columns"]]:
-    """Mean and standard deviation (divisor: rows) of each column, and whether it is constant.
+    """Compute mean and standard deviation (divisor: rows) of each column, and whether it is constant.
 
-    Values are divided by their largest magnitude first, so that nothing overflows. A column whose spread is
-    below 1e-10 of its magnitude counts as constant: what varies there is rounding. Its standard deviation is
-    reported as 1, so that dividing by it is harmless.
+    Values are first divided by their largest magnitude to prevent overflow. A column whose spread is below 1e-10 of
+    its magnitude counts as constant, since what varies is rounding error; its standard deviation is reported as 1, so
+    that dividing by it is harmless.
     """
     magnitude = np.abs(values).max(axis=0).astype(np.float64)
     magnitude[magnitude == 0.0] = 1.0
@@ -104,10 +104,10 @@ def mean_and_sd(
 def one_hot(
     values: Any, categories: Sequence[Label], *, column: str, argument: str
 ) -> Float[np.ndarray, "rows categories"]:
-    """One 0/1 column per category.
+    """Encode a column as one 0/1 column per category.
 
     Raises:
-        DataError: A missing entry, or one that is not among the categories: names row and value.
+        DataError: An entry is missing or not among the categories; names row and value.
     """
     positions = {category: index for index, category in enumerate(categories)}
     labels = as_labels(values, argument=f"column {column!r} of {argument}")
@@ -115,8 +115,8 @@ def one_hot(
     for row, (label, index) in enumerate(zip(labels, found, strict=True)):
         if index is None:
             raise DataError(
-                f"Column {column!r} of {argument} has the category {label!r} at {row_name(row)}, which the "
-                f"training rows did not have. {nearest(str(label), [str(one) for one in categories])} "
+                f"Column {column!r} of {argument} has the category {label!r} at {row_name(row)}, which does not "
+                f"occur in the training rows. {nearest(str(label), [str(one) for one in categories])} "
                 "Correct the value, remove the row, or train with rows of that category."
             )
     encoded = np.zeros((len(labels), len(categories)))

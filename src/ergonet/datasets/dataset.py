@@ -1,4 +1,4 @@
-"""The record that every data set becomes before a model sees it."""
+"""The record of training and test rows that models are fitted to."""
 
 from dataclasses import dataclass
 
@@ -16,17 +16,17 @@ class Dataset:
         name: Built-in name, or ``"table"``.
         task: ``"classification"`` or ``"regression"``.
         x_train: Scaled inputs, Float32 [train_rows, features].
-        y_train: Classification: class index, Int32 [train_rows]. Regression: standardised targets,
+        y_train: Classification: class index, Int32 [train_rows]. Regression: standardized targets,
             Float32 [train_rows, targets].
-        x_test: Like `x_train`; 0 rows when nothing is held out.
-        y_test: Like `y_train`; 0 rows when nothing is held out.
-        preprocessing: Turns new rows into inputs and predictions into the user's units or labels.
-        image_shape: (height, width) or (height, width, channels) when a row is an image, flattened in that
-            order; else None.
-        raw_test: Test rows before scaling, [test_rows, raw_features]: pixels for images, the numeric
-            columns in use for tables.
-        test_rows: Index of each test row in the user's file, counting from 0, ascending; with a test file
-            of its own, the index in that file.
+        x_test: Like `x_train`; 0 rows if nothing is held out.
+        y_test: Like `y_train`; 0 rows if nothing is held out.
+        preprocessing: Converts new rows to network inputs, and predictions to the user's units or labels.
+        image_shape: (height, width) or (height, width, channels) if a row is an image, flattened in that order;
+            otherwise None.
+        raw_test: Test rows before scaling, [test_rows, raw_features]: pixels for images, the numeric columns in use
+            for tables.
+        test_rows: Index of each test row in the user's file, counting from 0, ascending; if a separate test file was
+            given, the index in that file.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Files in the idx format of MNIST: arrays of bytes with a short header, plain or compressed with gzip."""
+"""Files in the idx format of MNIST: arrays of bytes with a short header, plain or gzip-compressed."""
 
 import gzip
 import math
@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 
 from ergonet._errors import DataError
+from ergonet.datasets.limits import check_decompressed
 
 _UNSIGNED_BYTE = 0x08
 
@@ -21,14 +22,14 @@ def read_idx(file: Path, *, num_axes: int) -> UInt8[np.ndarray, "..."]:
     of each axis as a big-endian 32-bit integer; the entries follow in C order.
 
     Args:
-        file: The file; compressed with gzip if its name ends in ``.gz``.
-        num_axes: Axes that the array must have, at least 1.
+        file: The file; gzip-compressed if its name ends in ``.gz``.
+        num_axes: Required number of axes, at least 1.
 
     Returns:
         The array, read-only.
 
     Raises:
-        DataError: The file is not gzip, not idx, of another type or number of axes, or longer or shorter than its
+        DataError: The file is not gzip, not idx, has another type or number of axes, or is longer or shorter than its
             header says.
     """
     try:
@@ -36,6 +37,7 @@ def read_idx(file: Path, *, num_axes: int) -> UInt8[np.ndarray, "..."]:
             magic = stream.read(4)
             lengths = _header(file, magic, stream.read(4 * num_axes), num_axes=num_axes)
             size = math.prod(lengths)
+            check_decompressed(size, file=file)
             content = stream.read(size)
             rest = stream.read(1)
     except (OSError, EOFError, zlib.error) as error:
@@ -46,7 +48,7 @@ def read_idx(file: Path, *, num_axes: int) -> UInt8[np.ndarray, "..."]:
         found = "more" if rest else f"only {len(content)}"
         raise DataError(
             f"{file} should hold {' x '.join(map(str, lengths))} = {size} bytes after its header, but holds {found}: "
-            "it was cut off or changed. Get it again."
+            "it is truncated or was modified. Get a new copy."
         )
     return np.frombuffer(content, dtype=np.uint8).reshape(lengths)
 
@@ -55,37 +57,36 @@ def _header(file: Path, magic: bytes, lengths: bytes, *, num_axes: int) -> tuple
     expected = bytes((0, 0, _UNSIGNED_BYTE, num_axes))
     if magic != expected:
         raise DataError(
-            f"{file} is not the idx file that its name says: it starts with the bytes {magic.hex() or 'of nothing'}, "
-            f"not {expected.hex()} (unsigned bytes, {num_axes} axes). Check that the right file has that name."
+            f"{file} is not the idx file that its name suggests: it starts with the bytes {magic.hex() or '(none)'}, "
+            f"not {expected.hex()} (unsigned bytes, {num_axes} axes). Check that it is the right file."
         )
     if len(lengths) < 4 * num_axes:
-        raise DataError(f"{file} ends within its header: it was cut off. Get it again.")
+        raise DataError(f"{file} ends within its header: it is truncated. Get a new copy.")
     return tuple(int(one) for one in np.frombuffer(lengths, dtype=">u4"))
 
 
 def read_pair(
     images: Path, labels: Path, *, shape: Sequence[int], num_classes: int
 ) -> tuple[UInt8[np.ndarray, "rows features"], Shaped[np.ndarray, "rows"]]:
-    """Images and their class numbers, checked against each other.
+    """Read images and their class indices, and check that they match.
 
     Args:
         images: idx file ``[rows, height, width]``.
         labels: idx file ``[rows]``.
-        shape: (height, width) that every image must have.
-        num_classes: Class numbers must lie below this.
+        shape: Required (height, width) of every image.
+        num_classes: Number of classes; class indices must be below it.
 
     Returns:
-        Pixels, one row an image, and class numbers, both unsigned bytes.
+        Pixels, one row per image, and class indices, both as unsigned bytes.
 
     Raises:
-        DataError: A file cannot be used (see `read_idx`), images have another shape or are none, the two files differ
-            in their number of rows, or a class number is too large.
+        DataError: A file cannot be used (see `read_idx`), there are no images or they have another shape, the two
+            files differ in their number of rows, or a class index is too large.
     """
     pixels, classes = read_idx(images, num_axes=3), read_idx(labels, num_axes=1)
     if pixels.shape[1:] != tuple(shape):
         raise DataError(
-            f"{images} holds images of {pixels.shape[1]} x {pixels.shape[2]} pixels; "
-            f"{shape[0]} x {shape[1]} are expected."
+            f"{images} holds images of {pixels.shape[1]} x {pixels.shape[2]} pixels; expected {shape[0]} x {shape[1]}."
         )
     if not len(pixels):
         raise DataError(f"{images} holds no images. Check that it was written completely.")
@@ -99,15 +100,15 @@ def read_pair(
 
 
 def check_classes(classes: Shaped[np.ndarray, "rows"], num_classes: int, *, file: Path | str) -> None:
-    """Refuse a class number that is too large.
+    """Check that class indices are in range.
 
     Raises:
-        DataError: Names the file, the first such row and the number.
+        DataError: A class index is too large; names the file, the first such row and the index.
     """
     bad = classes >= num_classes
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
-            f"{file} has the class {int(classes[row])} for image {row} (counted from 0); classes go from 0 to "
-            f"{num_classes - 1}. The file was changed or is another one."
+            f"{file} has the class {int(classes[row])} for image {row} (counted from 0); classes run from 0 to "
+            f"{num_classes - 1}. The file was modified, or it is the wrong file."
         )

@@ -1,7 +1,7 @@
-"""Builders of the image data sets: MNIST, Fashion-MNIST and CIFAR-10, from files that the user has.
+"""Builders of the image data sets MNIST, Fashion-MNIST and CIFAR-10 from the user's files.
 
-Nothing is downloaded unless it is asked for. Pixels stay bytes until the last step, which scales them in blocks, so
-that memory holds the bytes and one array of 32-bit floats.
+Nothing is downloaded unless requested. Pixels stay bytes until the last step, which scales them in chunks, so that
+memory holds only the bytes and one float32 array.
 """
 
 import os
@@ -20,7 +20,7 @@ from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.datasets.validation import Label
 
 VARIABLE = "ERGONET_DATA"
-_BLOCK = 1024  # rows that are scaled at once
+_CHUNK = 1024  # rows scaled at once
 _IDX_FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
@@ -31,7 +31,7 @@ Part = tuple[UInt8[np.ndarray, "_ features"], Shaped[np.ndarray, "_"]]
 
 @dataclass(frozen=True)
 class _Kind:
-    """A data set: its name, folders that usually hold it, classes, image shape, name on OpenML, training rows there."""
+    """A data set: name, usual folder names, classes, image shape, name on OpenML, number of training rows there."""
 
     name: str
     folders: tuple[str, ...]
@@ -72,41 +72,42 @@ _CIFAR = _Kind(
 
 
 def mnist(*, folder: str | os.PathLike[str] | None, fetch: bool) -> Dataset:
-    """28x28 grey images of handwritten digits, pixels / 255; the official training and test rows.
+    """28x28 gray images of handwritten digits, pixels / 255; the official training and test rows.
 
     Args:
-        folder: Holds ``mnist/`` with the four idx files, plain or ``.gz``, or those files directly; None: the folder
-            that the environment variable ERGONET_DATA names.
-        fetch: Download from OpenML (``mnist_784``) instead; scikit-learn keeps a copy.
+        folder: Folder that contains ``mnist/`` with the four idx files, plain or ``.gz``, or these files themselves;
+            None: the folder named by the environment variable ERGONET_DATA.
+        fetch: Download from OpenML (``mnist_784``) instead; scikit-learn caches a copy.
 
     Raises:
-        DataError: Files are missing, damaged or do not belong together, or the download failed.
-        SettingError: Both a folder and a download are asked for.
+        DataError: Files are missing, damaged or do not match each other, or the download failed.
+        SettingError: Both a folder and a download are requested.
 
     Source: LeCun, Cortes and Burges, The MNIST database of handwritten digits.
     """
-    return _grey(_MNIST, _FASHION, folder, fetch=fetch)
+    return _gray(_MNIST, _FASHION, folder, fetch=fetch)
 
 
 def fashion_mnist(*, folder: str | os.PathLike[str] | None, fetch: bool) -> Dataset:
-    """28x28 grey images of articles of clothing, pixels / 255; the official training and test rows.
+    """28x28 gray images of articles of clothing, pixels / 255; the official training and test rows.
 
-    Arguments and errors as for `mnist`; the folder is ``fashion_mnist/``, on OpenML it is ``Fashion-MNIST``.
+    Arguments and errors as for `mnist`; the folder is ``fashion_mnist/``, the name on OpenML ``Fashion-MNIST``.
 
-    Source: Xiao, Rasul and Vollgraf 2017, Fashion-MNIST: a novel image dataset.
+    Source: Xiao2017.
     """
-    return _grey(_FASHION, _MNIST, folder, fetch=fetch)
+    return _gray(_FASHION, _MNIST, folder, fetch=fetch)
 
 
 def cifar10(*, folder: str | os.PathLike[str] | None, fetch: bool) -> Dataset:
-    """32x32 colour images of 10 classes; each channel minus its training mean, over its training sd.
+    """32x32 color images of 10 classes; each channel minus its training mean, divided by its training sd.
 
-    A row is an image flattened in the order height, width, channel. Arguments and errors as for `mnist`; the folder is
-    ``cifar10/`` with ``data_batch_1.bin`` to ``data_batch_5.bin`` and ``test_batch.bin``, or ``train/<class>/*.jpg``
-    (or ``.png``) and ``test/<class>/*.jpg``, or either of them inside a ``.tar.gz``. On OpenML it is ``CIFAR_10``,
-    whose first 50000 rows are taken as training rows: OpenML does not say that they are the official ones.
+    A row is an image flattened in the order height, width, channel. Arguments and errors as for `mnist`. The folder is
+    ``cifar10/`` with ``data_batch_1.bin`` to ``data_batch_5.bin`` and ``test_batch.bin``, or with
+    ``train/<class>/*.jpg`` (or ``.png``) and ``test/<class>/*.jpg``, or with a ``.tar.gz`` of either. The name on
+    OpenML is ``CIFAR_10``; its first 50000 rows are used for training, although OpenML does not state that they are
+    the official training rows.
 
-    Source: Krizhevsky 2009, Learning multiple layers of features from tiny images.
+    Source: Krizhevsky2009.
     """
     if fetch:
         parts = {part: (_channels_last(pixels), classes) for part, (pixels, classes) in _fetch(_CIFAR, folder).items()}
@@ -118,11 +119,11 @@ def cifar10(*, folder: str | os.PathLike[str] | None, fetch: bool) -> Dataset:
         parts,
         mean=np.tile(mean, parts["train"][0].shape[1] // len(mean)),
         sd=np.tile(sd, parts["train"][0].shape[1] // len(sd)),
-        scaling="each channel minus its mean over all training pixels, over its standard deviation there",
+        scaling="each channel minus its mean over all training pixels, divided by its standard deviation there",
     )
 
 
-def _grey(kind: _Kind, other: _Kind, folder: str | os.PathLike[str] | None, *, fetch: bool) -> Dataset:
+def _gray(kind: _Kind, other: _Kind, folder: str | os.PathLike[str] | None, *, fetch: bool) -> Dataset:
     if fetch:
         parts = _fetch(kind, folder)
     else:
@@ -138,7 +139,7 @@ def _grey(kind: _Kind, other: _Kind, folder: str | os.PathLike[str] | None, *, f
 def _data_folder(kind: _Kind, folder: str | os.PathLike[str] | None) -> Path:
     found = folder if folder is not None else os.environ.get(VARIABLE)
     if not found:
-        raise _missing(kind, "is read from files, and no folder was named")
+        raise _missing(kind, "is read from files, but no folder was given")
     path = Path(found)
     if not path.is_dir():
         raise _missing(kind, f"was not found: there is no folder {str(path)!r}")
@@ -146,11 +147,11 @@ def _data_folder(kind: _Kind, folder: str | os.PathLike[str] | None) -> Path:
 
 
 def _missing(kind: _Kind, problem: str) -> DataError:
-    """The error for files that are not there: what is expected, where, and in which format."""
+    """The error for missing files: which files are expected, where, and in which format."""
     if kind is _CIFAR:
         batches = ", ".join(name for names in cifar.BATCHES.values() for name in names)
         files = (
-            f"{batches} (the binary version; the pickles of the Python version are never loaded), or pictures as "
+            f"{batches} (the binary version; the pickles of the Python version are never loaded), or images as "
             "train/<class>/<name>.jpg or .png and test/<class>/<name>.jpg or .png, or one .tar.gz of either"
         )
     else:
@@ -198,10 +199,10 @@ def _find_cifar(folder: Path) -> cifar.Source:
 
 
 def _fetch(kind: _Kind, folder: str | os.PathLike[str] | None) -> dict[str, Part]:
-    """Bytes of pixels and class numbers from OpenML, in the order of the features there."""
+    """Download pixels as bytes and class indices from OpenML, in its order of features."""
     if folder is not None:
         raise SettingError(
-            f"`data` (`--data`) reads {kind.name!r} from files, `fetch` (`--fetch`) downloads it: give one of the two."
+            f"`data` (`--data`) reads {kind.name!r} from files and `fetch` (`--fetch`) downloads it: give only one."
         )
     from sklearn.datasets import fetch_openml
 
@@ -209,18 +210,18 @@ def _fetch(kind: _Kind, folder: str | os.PathLike[str] | None) -> dict[str, Part
         bunch: Any = fetch_openml(kind.open_name, version=1, as_frame=False, parser="auto")
     except (OSError, ValueError) as error:
         raise DataError(
-            f"The data set {kind.name!r} could not be fetched from OpenML ({kind.open_name}): {error}. Check the "
-            f"connection, or name a folder with the files (`data=`, `--data`, or {VARIABLE})."
+            f"The data set {kind.name!r} could not be downloaded from OpenML ({kind.open_name}): {error}. Check the "
+            f"connection, or give a folder with the files (`data=`, `--data`, or {VARIABLE})."
         ) from error
     values, classes = np.asarray(bunch.data), np.asarray(bunch.target).astype(np.int64)
     features = int(np.prod(kind.shape))
     if values.ndim != 2 or values.shape[1] != features or len(values) <= kind.open_train:
         raise DataError(
-            f"OpenML gave {kind.open_name} with the shape {values.shape}; more than {kind.open_train} rows of "
-            f"{features} pixels were expected."
+            f"OpenML returned {kind.open_name} with shape {values.shape}; expected more than {kind.open_train} rows of "
+            f"{features} pixels."
         )
     if values.min() < 0 or values.max() > 255:
-        raise DataError(f"OpenML gave {kind.open_name} with values outside 0 to 255.")
+        raise DataError(f"OpenML returned {kind.open_name} with values outside 0 to 255.")
     idx.check_classes(classes, len(kind.classes), file=f"OpenML's {kind.open_name}")
     pixels = values.astype(np.uint8)
     return {
@@ -238,14 +239,16 @@ def _channels_last(pixels: UInt8[np.ndarray, "rows features"]) -> UInt8[np.ndarr
 def _channel_moments(
     pixels: UInt8[np.ndarray, "rows features"], *, channels: int
 ) -> tuple[Float[np.ndarray, "channels"], Float[np.ndarray, "channels"]]:
-    """Mean and standard deviation of each channel, from how often each of the 256 values occurs."""
+    """Mean and standard deviation of each channel, from the counts of its 256 possible values."""
     values = np.arange(256.0)
     counts = np.stack([np.bincount(pixels[:, one::channels].reshape(-1), minlength=256) for one in range(channels)])
     shares = counts / counts.sum(axis=1, keepdims=True)
     mean = shares @ values
     sd = np.sqrt(np.sum(shares * (values - mean[:, None]) ** 2, axis=1))
     if not np.all(sd > 0):
-        raise DataError("In the training images a channel has the same value in every pixel: these are no photographs.")
+        raise DataError(
+            "A channel has the same value in every pixel of the training images: these are not photographs."
+        )
     return mean, sd
 
 
@@ -295,9 +298,9 @@ def _pixel_names(shape: Sequence[int]) -> tuple[str, ...]:
 def _scaled(
     pixels: UInt8[np.ndarray, "rows features"], mean: Float[np.ndarray, "features"], sd: Float[np.ndarray, "features"]
 ) -> Float32[np.ndarray, "rows features"]:
-    """The same numbers, bit for bit, as `Preprocessing.transform` makes of new rows."""
+    """Scale pixels to exactly the numbers that `Preprocessing.transform` gives for new rows, bit for bit."""
     found = np.empty(pixels.shape, dtype=np.float32)
-    for start in range(0, len(pixels), _BLOCK):
-        rows = slice(start, start + _BLOCK)
+    for start in range(0, len(pixels), _CHUNK):
+        rows = slice(start, start + _CHUNK)
         found[rows] = (pixels[rows].astype(np.float64) - mean) / sd
     return found

@@ -17,8 +17,8 @@ def learn(features: Mapping[str, np.ndarray], target: Any, *, task: str, target_
     """Learn the preprocessing from the training rows.
 
     Args:
-        features: Column name to its entries [rows], in file order; anything but numbers and booleans is
-            taken as categories.
+        features: Maps column names to entries [rows], in file order; anything but numbers and booleans is treated as
+            categorical.
         target: Labels [rows] that `validation.label_classes` accepted, or numbers [rows, targets].
         task: ``"classification"`` or ``"regression"``.
         target_names: Names of the target columns.
@@ -27,7 +27,7 @@ def learn(features: Mapping[str, np.ndarray], target: Any, *, task: str, target_
         The preprocessing; constant columns are dropped with one warning that names them.
 
     Raises:
-        DataError: Every column is constant, or a regression target is.
+        DataError: Every input column is constant, or a regression target is constant.
     """
     dropped, categories = {}, {}
     means, scales = [], []

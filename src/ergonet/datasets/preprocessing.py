@@ -1,8 +1,8 @@
-"""What training learned about the columns, kept as plain numbers so that new rows are treated alike.
+"""The transformation of columns learned from the training rows, applied to new rows in the same way.
 
-Numeric columns are standardised with the mean and standard deviation of the training rows; columns of
-categories become one 0/1 column per category first. A column that is constant over the training rows is
-dropped. Nothing here is pickled: `Preprocessing.to_dict` has JSON types only.
+Numeric columns are standardized with the mean and standard deviation of the training rows; categorical columns are
+first encoded as one 0/1 column per category. Columns that are constant over the training rows are dropped. Nothing is
+pickled: `Preprocessing.to_dict` returns JSON types only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,25 +27,25 @@ from ergonet.datasets.validation import (
 
 Predicted = Float[np.ndarray, "... rows targets"]
 SCHEMA_VERSION = 1
-PER_COLUMN_SCALING = "each input column minus its training mean, over its training standard deviation"
+PER_COLUMN_SCALING = "each input column minus its training mean, divided by its training standard deviation"
 
 
 @dataclass(frozen=True, eq=False)
 class Preprocessing:
-    """All that prediction on new rows needs besides the draws.
+    """Everything that prediction on new rows needs besides the draws.
 
     Attributes:
         task: ``"classification"`` or ``"regression"``.
         feature_names: Input columns in the order of the user's file, dropped ones included.
         target_names: Target columns; one for classification.
-        categories: Column name to its categories, for columns that are one-hot encoded.
+        categories: Maps the names of one-hot encoded columns to their categories.
         dropped: Input columns that were constant over the training rows.
         feature_mean: Mean of each network input before scaling, Float64 [encoded].
-        feature_sd: Its scale, positive, Float64 [encoded].
+        feature_sd: Standard deviation of each network input before scaling, above 0, Float64 [encoded].
         target_mean: Regression: mean of each target, Float64 [targets]; classification: 0 entries.
         target_sd: Regression: standard deviation of each target; classification: 0 entries.
         classes: Classification: the user's labels by class index; regression: empty.
-        scaling: How inputs are scaled, as a sentence for a person.
+        scaling: Description of the scaling, for readers.
     """
 
     task: str
@@ -76,19 +76,19 @@ class Preprocessing:
         )
 
     def transform(self, table: Any, *, argument: str = "the new data") -> Float32[np.ndarray, "rows encoded"]:
-        """Scale new rows as the training rows were.
+        """Scale new rows in the same way as the training rows.
 
         Args:
-            table: A pandas DataFrame (columns are found by name, in any order; extra ones are ignored with
-                a warning), or an array [rows, raw_features] with the columns of `feature_names` in order.
-            argument: What the table is called in messages.
+            table: A pandas DataFrame (columns are matched by name, in any order; extra columns are ignored with a
+                warning), or an array [rows, raw_features] with the columns of `feature_names` in order.
+            argument: Name of the table in messages.
 
         Returns:
-            What the network sees, Float32 [rows, encoded].
+            Network inputs, Float32 [rows, encoded].
 
         Raises:
-            DataError: A column is missing, an entry is missing, infinite or no number, or a category was
-                not among the training rows: names column, first row, value and count.
+            DataError: A column is missing, an entry is missing, infinite or not a number, or a category does not occur
+                in the training rows; names column, first row, value and count.
         """
         columns = select_columns(
             table, self.feature_names, unused=self.dropped, ignored=self.target_names, argument=argument
@@ -110,17 +110,17 @@ class Preprocessing:
     def transform_target(
         self, values: Any, *, argument: str = "the target"
     ) -> Int32[np.ndarray, "rows"] | Float32[np.ndarray, "rows targets"]:
-        """Labels as class indices, or targets standardised.
+        """Convert labels to class indices, or standardize real targets.
 
         Args:
             values: Labels [rows] or [rows, 1]; or numbers [rows] or [rows, targets].
-            argument: What the values are called in messages.
+            argument: Name of the values in messages.
 
         Returns:
             Int32 [rows] for classification, Float32 [rows, targets] for regression.
 
         Raises:
-            DataError: An entry is missing, infinite, no number, or a label that training did not have.
+            DataError: An entry is missing, infinite, not a number, or a label that does not occur in the training rows.
         """
         if self.task == "classification":
             return encode_labels(as_labels(values, argument=argument), self.classes, argument=argument)
@@ -132,11 +132,11 @@ class Preprocessing:
             )
         return ((targets - self.target_mean) / self.target_sd).astype(np.float32)
 
-    def inverse_mean(self, standardised: Any) -> Predicted:
-        """Predicted locations (means, quantiles, draws) in the user's units.
+    def inverse_mean(self, standardized: Any) -> Predicted:
+        """Convert predicted locations (means, quantiles, draws) to the user's units.
 
         Args:
-            standardised: Values on the network's scale, [..., rows, targets].
+            standardized: Values on the network's scale, [..., rows, targets].
 
         Returns:
             Float64 of the same shape.
@@ -145,21 +145,21 @@ class Preprocessing:
             CapabilityError: The task is classification.
         """
         self._require_regression("inverse_mean")
-        return np.asarray(standardised, dtype=np.float64) * self.target_sd + self.target_mean
+        return np.asarray(standardized, dtype=np.float64) * self.target_sd + self.target_mean
 
-    def inverse_sd(self, standardised: Any) -> Predicted:
-        """Predicted standard deviations in the user's units; see `inverse_mean`."""
+    def inverse_sd(self, standardized: Any) -> Predicted:
+        """Convert predicted standard deviations to the user's units; see `inverse_mean`."""
         self._require_regression("inverse_sd")
-        return np.asarray(standardised, dtype=np.float64) * self.target_sd
+        return np.asarray(standardized, dtype=np.float64) * self.target_sd
 
     def labels(self, index: Any) -> Shaped[np.ndarray, "..."]:
-        """The user's labels of class indices, of the same shape as `index`.
+        """Convert class indices to the user's labels, in the shape of `index`.
 
         Raises:
             CapabilityError: The task is regression.
         """
         if self.task != "classification":
-            raise CapabilityError("`labels` needs a classification task, this one is regression.")
+            raise CapabilityError("`labels` needs a classification task, but this is a regression.")
         return np.array(self.classes)[np.asarray(index, dtype=np.int64)]
 
     def _require_regression(self, method: str) -> None:
@@ -167,7 +167,7 @@ class Preprocessing:
             raise CapabilityError(f"`{method}` needs a regression task: class probabilities have no units.")
 
     def to_dict(self) -> dict[str, Any]:
-        """The record in JSON types only, with the version of its layout."""
+        """Convert the record to JSON types, with the version of its layout."""
         return {
             "version": SCHEMA_VERSION,
             "task": self.task,
@@ -185,15 +185,15 @@ class Preprocessing:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Preprocessing":
-        """Restore what `to_dict` gave, bit for bit.
+        """Restore the result of `to_dict`, bit for bit.
 
         Raises:
-            RunDirectoryError: The layout is of another version, or a part is missing.
+            RunDirectoryError: The layout has another version, or a part is missing.
         """
         if record.get("version") != SCHEMA_VERSION:
             raise RunDirectoryError(
-                f"The preprocessing record has version {record.get('version')!r}, this Ergonet reads version "
-                f"{SCHEMA_VERSION}. Use the Ergonet that wrote the run, or fit again."
+                f"The preprocessing record has version {record.get('version')!r}, but this version of Ergonet reads "
+                f"version {SCHEMA_VERSION}. Use the version of Ergonet that wrote the run, or fit again."
             )
         parts = [name for name in cls.__dataclass_fields__ if name not in record]
         if parts:
@@ -225,5 +225,5 @@ def _check_range(
         row, column = (int(one) for one in np.argwhere(bad)[0])
         raise DataError(
             f"Column {names[column]!r} of {argument} has {encoded[row, column]:g} at {row_name(row)}: "
-            "too far from the training rows for single precision. Check the value and its unit."
+            "too far from the training rows for float32. Check the value and its unit."
         )

@@ -1,11 +1,13 @@
-"""Tables from files: CSV and its relatives, Parquet and NPZ, with one clear error for each way to fail."""
+"""Tables from files: CSV and other delimited text, Parquet and NPZ, with a specific error for each failure."""
 
 import csv
 import difflib
+import math
 import os
 import re
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,39 +16,44 @@ import pandas as pd
 
 from ergonet._errors import DataError
 from ergonet.datasets import registry
-from ergonet.datasets.validation import check_rows, shorten
+from ergonet.datasets.limits import check_decompressed
+from ergonet.datasets.validation import check_rows, row_name, shorten
 
 _HEAD_CHARACTERS = 65536
 _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", r"\s+": "white space"}
-# pandas' own list without "None", which people use as a category.
+# The default list of pandas without "None", which some tables use as a category.
 _MISSING = ["", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "#N/A", "<NA>"]
+
+_NESTED = (list, tuple, dict, set, np.ndarray)
+# What `zipfile` and NumPy raise for archives that are cut off, altered, encrypted or compressed by other methods.
+_DAMAGED = (ValueError, OSError, EOFError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
+# What pandas raises for the metadata of its own that a damaged file holds.
+_DAMAGED_PARQUET = (OSError, ValueError, TypeError, LookupError, AttributeError, MemoryError)
 
 
 def read_table(path: str | os.PathLike[str], *, minimum_rows: int = 1) -> pd.DataFrame:
     """Read a table with named columns from a file.
 
-    ============================  ==================================================================
-    ``.csv``                      comma, semicolon or tab (found out); first line: column names
-    ``.tsv``                      tab; first line: column names
-    ``.txt``, ``.data``, ``.dat`` the same or white space; lines after ``#`` are comments; without a
-                                  line of names the columns are ``column_1``, ``column_2``, ...
-    ``.parquet``, ``.pq``         as written by pandas, Polars, Arrow
-    ``.npz``                      arrays ``x`` or ``X`` [rows, features] (columns ``x0``, ``x1``, ...)
-                                  and ``y`` if there is one, or named columns of equal length
-    ============================  ==================================================================
+    - ``.csv``: comma, semicolon or tab (detected); the first line has the column names.
+    - ``.tsv``: tab; the first line has the column names.
+    - ``.txt``, ``.data``, ``.dat``: the same, or white space; ``#`` starts a comment. Without a line of names the
+      columns are ``column_1``, ``column_2``, ...
+    - ``.parquet``, ``.pq``: as written by pandas, Polars or Arrow.
+    - ``.npz``: arrays ``x`` or ``X`` [rows, features] (columns ``x0``, ``x1``, ...) and ``y`` if there is one, or named
+      columns of equal length.
 
     Text must be UTF-8.
 
     Args:
         path: The file.
-        minimum_rows: Refuse fewer rows; prediction needs 1, fitting checks for 2 later.
+        minimum_rows: Smallest number of rows accepted; prediction needs 1, and fitting checks for 2 later.
 
     Returns:
         The table, with its columns in the order of the file.
 
     Raises:
-        DataError: The file is not there, empty, of an unknown kind, or not what its suffix says; it has
-            too few rows, names that are missing or repeated, or pickled objects (which are never loaded).
+        DataError: The file does not exist, is empty, has an unknown type, or is not what its suffix says; it has too
+            few rows, missing or repeated column names, or pickled objects (which are never loaded).
     """
     file = Path(path)
     _check_there(file)
@@ -112,23 +119,23 @@ def _read_text(file: Path, *, delimiters: Sequence[str], header_required: bool) 
 
 
 def _first_lines(file: Path, *, comments: bool) -> list[str]:
-    """Lines from the head of the file that hold something; refuses what is no text table."""
+    """Nonempty lines from the head of the file; raises an error if it is not a text table."""
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             head = stream.read(_HEAD_CHARACTERS)
     except UnicodeDecodeError as error:
-        raise _not_text(file, f"byte {error.start} is no UTF-8") from error
+        raise _not_text(file, f"byte {error.start} is not valid UTF-8") from error
     if "\0" in head:
         raise _not_text(file, "it holds zero bytes")
     if head.lstrip()[:1] in ("<", "{"):
-        raise _not_text(file, f"it starts like a web page or JSON: {head.lstrip()[:30]!r}")
+        raise _not_text(file, f"it looks like a web page or JSON: {head.lstrip()[:30]!r}")
     lines = [line for line in head.splitlines() if line.strip()]
     if len(head) == _HEAD_CHARACTERS and len(lines) > 1:
-        lines.pop()  # cut in the middle
+        lines.pop()  # the last line may be incomplete
     if comments:
         lines = [line for line in lines if not line.lstrip().startswith("#")]
     if not lines:
-        raise DataError(f"{file} is empty: it holds no line with data. Check that it was written completely.")
+        raise DataError(f"{file} is empty: no line contains data. Check that it was written completely.")
     return lines[:50]
 
 
@@ -137,7 +144,7 @@ def _not_text(file: Path, reason: str) -> DataError:
 
 
 def _sniff(lines: list[str], delimiters: Sequence[str]) -> str | None:
-    """The delimiter that splits every line into the same number of fields, else the one that splits most."""
+    """The delimiter that splits every line into the same number of fields, or else the one with the most fields."""
     best, best_score = None, (False, 1)
     for delimiter in delimiters:
         widths = [len(_fields(line, delimiter)) for line in lines]
@@ -196,7 +203,7 @@ def _parse(file: Path, delimiter: str, names: list[str], *, has_header: bool, co
                 low_memory=False,
             )
     except UnicodeDecodeError as error:
-        raise _not_text(file, f"byte {error.start} is no UTF-8") from error
+        raise _not_text(file, f"byte {error.start} is not valid UTF-8") from error
     except pd.errors.ParserWarning as error:
         raise DataError(_ragged(file, delimiter, len(names), "later lines hold more")) from error
     except pd.errors.ParserError as error:
@@ -214,21 +221,39 @@ def _ragged(file: Path, delimiter: str, width: int, where: str) -> str:
 
 def _read_parquet(file: Path) -> pd.DataFrame:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
-        return pd.read_parquet(file)
-    except (pa.ArrowException, OSError, ValueError) as error:
+        with pq.ParquetFile(file) as opened:
+            about = opened.metadata
+            # Repeated values take next to nothing in the file, so count 8 bytes for each as well.
+            stored = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+            check_decompressed(max(stored, 8 * about.num_rows * about.num_columns), file=file)
+        table = pd.read_parquet(file)
+    except (pa.ArrowException, *_DAMAGED_PARQUET) as error:
+        if isinstance(error, DataError):
+            raise
         raise DataError(f"{file} is not a readable Parquet file: {error}") from error
+    for name in table.columns:
+        nested = [isinstance(one, _NESTED) for one in table[name]] if table[name].dtype == object else []
+        if any(nested):
+            row = nested.index(True)
+            raise DataError(
+                f"{file}: column {str(name)!r} holds lists or records; the first, {str(table[name].iloc[row])[:60]!r}, "
+                f"is in {row_name(row)}. Give every entry a column of its own."
+            )
+    return table
 
 
 def _read_arrays(file: Path) -> pd.DataFrame:
     try:
+        _check_archive(file)
         archive = np.load(file, allow_pickle=False)
         if not hasattr(archive, "files"):
             raise DataError(f"{file} holds a single array, not an NPZ archive. Write it with `numpy.savez`.")
         with archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            arrays = {name: _plain(archive[name], name, file) for name in archive.files}
+    except _DAMAGED as error:
         if isinstance(error, DataError):
             raise
         if "allow_pickle" in str(error):
@@ -240,9 +265,36 @@ def _read_arrays(file: Path) -> pd.DataFrame:
     return _table_of_arrays(arrays, file)
 
 
+def _check_archive(file: Path) -> None:
+    """Reject arrays that would not fit, or that claim more entries than the archive holds, before any is read."""
+    if not zipfile.is_zipfile(file):
+        return
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        check_decompressed(sum(member.file_size for member in members), file=file)
+        for member in members:
+            with archive.open(member) as stream:
+                version = np.lib.format.read_magic(stream)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(stream)
+            if math.prod(shape) * dtype.itemsize > member.file_size:
+                raise ValueError(f"{member.filename} claims the shape {shape}, but holds {member.file_size} bytes")
+
+
+def _plain(array: np.ndarray, name: str, file: Path) -> np.ndarray:
+    """An array in the byte order of this machine; rejects data that are neither numbers, text nor dates."""
+    if array.dtype.kind not in "biufUmM":
+        raise DataError(
+            f"{file}: array {name!r} has the type {array.dtype}. Save plain arrays of real numbers, text or dates."
+        )
+    if 0 in array.shape[1:]:
+        raise DataError(f"{file}: array {name!r} has shape {array.shape}, so no columns. At least one is needed.")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
 def _table_of_arrays(arrays: dict[str, np.ndarray], file: Path) -> pd.DataFrame:
     if not arrays:
-        raise DataError(f"{file} is empty: the archive holds no array.")
+        raise DataError(f"{file} is empty: the archive contains no arrays.")
     inputs = next((name for name in ("x", "X") if name in arrays and arrays[name].ndim == 2), None)
     columns: dict[str, np.ndarray] = {}
     for name, array in arrays.items():

@@ -1,4 +1,4 @@
-"""Which rows are held out: shuffled with a seed, within each class where that is possible."""
+"""Random splits into training and held-out rows, stratified by class if possible."""
 
 import warnings
 from collections import Counter
@@ -21,23 +21,23 @@ def split_rows(
     stratify: Sequence[Label] | None = None,
     groups: Mapping[str, Shaped[np.ndarray, "rows"]] | None = None,
 ) -> tuple[Rows, Rows]:
-    """Training and held-out rows, each in ascending order.
+    """Split rows at random into training and held-out rows, each in ascending order.
 
     Args:
         count: Number of rows.
-        test_fraction: Share held out, in [0, 1); the number of rows is rounded up.
+        test_fraction: Fraction held out, in [0, 1); the number of rows is rounded up.
         seed: Seed of the shuffle, in [0, 2**32).
-        stratify: Label of each row; every class is then held out in the same share, as far as whole rows
-            allow. Classes too small for that fall back to a plain shuffle.
-        groups: Column name to the category of each row. A held-out row with a category that occurs in no
-            training row is moved to the training part, with a warning.
+        stratify: Label of each row, to hold out the same fraction of every class up to rounding. If classes are too
+            small for that, the split is not stratified.
+        groups: Maps column names to the category of each row. A held-out row with a category that occurs in no
+            training row is moved to the training rows, with a warning.
 
     Returns:
         Indices of the training rows and of the held-out rows.
 
     Raises:
-        DataError: Fewer than 2 rows are left to train on.
-        SettingError: `test_fraction` or `seed` is out of its range.
+        DataError: Fewer than 2 rows are left for training.
+        SettingError: `test_fraction` or `seed` is out of range.
     """
     from sklearn.model_selection import train_test_split
 
@@ -48,7 +48,7 @@ def split_rows(
     if count - held_count < 2:
         raise DataError(
             f"`test_fraction={test_fraction}` holds out {held_count} of {count} rows and leaves "
-            f"{count - held_count} to train on; at least 2 are needed. Hold out less, or get more rows."
+            f"{count - held_count} for training; at least 2 are needed. Hold out fewer rows, or provide more."
         )
     if held_count == 0:
         return rows, rows[:0]
@@ -61,7 +61,7 @@ def split_rows(
 
 
 def _keep_known(train: Rows, test: Rows, groups: Mapping[str, Shaped[np.ndarray, "rows"]]) -> tuple[Rows, Rows]:
-    """Move held-out rows with a class or category that no training row has to the training part."""
+    """Move held-out rows whose class or category occurs in no training row to the training rows."""
     unknown = np.zeros(len(test), dtype=bool)
     first = ""
     for name, column in groups.items():
@@ -75,8 +75,8 @@ def _keep_known(train: Rows, test: Rows, groups: Mapping[str, Shaped[np.ndarray,
         return train, test
     moved = int(unknown.sum())
     warnings.warn(
-        f"Moved {moved} held-out row{'s' * (moved > 1)} to the training part: a class or category there "
-        f"occurs in no training row, the first is {first}.",
+        f"Moved {moved} held-out row{'s' * (moved > 1)} to the training rows because a class or category occurred in "
+        f"no training row; the first is {first}.",
         UserWarning,
         stacklevel=5,
     )

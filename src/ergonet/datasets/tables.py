@@ -1,4 +1,4 @@
-"""From a table with named columns to a data set: which task, which columns, which rows are held out."""
+"""From a table with named columns to a data set: choice of task, of columns and of held-out rows."""
 
 import math
 import re
@@ -47,28 +47,28 @@ def from_table(
     one_hot: bool = False,
     seed: int = 0,
 ) -> Dataset:
-    """Split a table, learn the scaling on its training rows, and apply it to all rows.
+    """Split a table, learn the scaling from its training rows, and apply it to all rows.
 
-    Every input column is standardised with the mean and standard deviation of the training rows; columns
-    that are constant there are dropped with a warning. Regression targets are standardised alike. Rows are
-    shuffled before the split, within each class for classification; a held-out row whose class or category
-    occurs in no training row is moved to the training part with a warning. Both parts keep the file's order.
+    Every input column is standardized with the mean and standard deviation of the training rows; columns that are
+    constant there are dropped with a warning. Regression targets are standardized, too. Rows are shuffled before the
+    split, within each class for classification; a held-out row whose class or category occurs in no training row is
+    moved to the training rows with a warning. Both parts keep the order of the file.
 
     Args:
         frame: The table; all columns but the targets are inputs.
-        target: Name of the target column; several for regression.
-        task: ``"classification"`` or ``"regression"``; by default `infer_task` decides.
-        test_fraction: Share of the rows held out, in [0, 1); not used with a `test_frame`.
-        test_frame: Test rows of their own, with the columns of `frame`; then all rows of `frame` train.
-        one_hot: Turn columns of categories into one 0/1 column each; otherwise they are refused.
+        target: Name of the target column; several names for regression.
+        task: ``"classification"`` or ``"regression"``; None: `infer_task` decides.
+        test_fraction: Fraction of the rows held out, in [0, 1); ignored with a `test_frame`.
+        test_frame: Separate test rows with the columns of `frame`; then all rows of `frame` are for training.
+        one_hot: Encode categorical columns as one 0/1 column per category; otherwise they are an error.
         seed: Seed of the split, 0 or larger.
 
     Returns:
         The data set.
 
     Raises:
-        DataError: The table cannot be used: says which column and row, what is there, what to do.
-        SettingError: `task`, `test_fraction` or `seed` is out of its range.
+        DataError: The table cannot be used; says which column and row, what was found, and what to do.
+        SettingError: `task`, `test_fraction` or `seed` is out of range.
     """
     check_test_fraction(test_fraction)
     check_seed(seed)
@@ -108,12 +108,12 @@ def from_table(
 
 
 def infer_task(values: Any) -> str:
-    """Guess the task from the target.
+    """Infer the task from the target.
 
-    Classification when the entries are strings, booleans or declared categories; or whole numbers (1 or
-    1.0) with at most 20 distinct values, each of which occurs twice on average. Otherwise, and for several
-    target columns, regression; so is text that is mostly numbers with more than 20 distinct values (which
-    is then refused with the first entry that is no number). Missing entries are left out of account.
+    Classification if the entries are strings, booleans or categorical, or if they are whole numbers (1 or 1.0) with at
+    most 20 distinct values that occur at least twice on average. Otherwise, and for several target columns, regression;
+    also for text that is mostly numbers with more than 20 distinct values (later an error that names the first entry
+    that is not a number). Missing entries are ignored.
 
     Args:
         values: A pandas Series or an array, [rows], [rows, 1] or [rows, targets].
@@ -132,7 +132,7 @@ def infer_task(values: Any) -> str:
         return "regression" if numbers else "classification"
     if array.dtype.kind in "mM" or not all(isinstance(entry, (int, float)) for entry in entries):
         return "regression"
-    whole = all(float(entry).is_integer() for entry in entries)
+    whole = all(isinstance(entry, int) or entry.is_integer() for entry in entries)
     distinct = len(set(entries))
     few = distinct <= _MOST_INFERRED_CLASSES and 2 * distinct <= len(entries)
     return "classification" if whole and few else "regression"
@@ -140,16 +140,14 @@ def infer_task(values: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """A table whose column names are checked strings, and its target columns."""
+    """A table with validated column names, and its target columns."""
 
     frame: pd.DataFrame
     names: tuple[str, ...]
     argument: str
 
     @classmethod
-    def read(
-        cls, frame: pd.DataFrame, target: str | Sequence[str], *, argument: str, minimum_rows: int = 2
-    ) -> "_Table":
+    def read(cls, frame: Any, target: str | Sequence[str], *, argument: str, minimum_rows: int = 2) -> "_Table":
         if not isinstance(frame, pd.DataFrame):
             raise DataError(f"{capital(argument)} must be a pandas DataFrame, got {type(frame).__name__}.")
         names = [str(name) for name in frame.columns]
@@ -161,14 +159,14 @@ class _Table:
             )
         targets = (str(target),) if isinstance(target, (str, int)) else tuple(str(name) for name in target)
         if not targets or len(set(targets)) < len(targets):
-            raise DataError(f"`target` must name at least one column, each of them once, got {list(targets)}.")
+            raise DataError(f"`target` must name at least one column, each only once, got {list(targets)}.")
         for name in targets:
             if name not in names:
                 raise DataError(f"`target`: {argument} has no column {name!r}. {nearest(name, names)}")
         if len(names) == len(targets):
             raise DataError(
                 f"{capital(argument)} has no input columns besides the target: {shorten(names)}. "
-                "Add at least one column to learn from."
+                "Add at least one input column."
             )
         check_rows(len(frame), argument=argument, minimum=minimum_rows)
         return cls(frame.set_axis(names, axis=1), targets, argument)
@@ -178,11 +176,11 @@ class _Table:
         return infer_task(values) if len(self.names) == 1 else "regression"
 
     def targets(self, task: str) -> list[Label] | Float[np.ndarray, "rows targets"]:
-        """Labels, or numbers; checked for missing entries."""
+        """Labels or numbers, checked for missing entries."""
         if task == "classification":
             if self.names[1:]:
                 raise DataError(
-                    f"`target`: classification takes one target column, got {len(self.names)}: "
+                    f"`target`: classification needs exactly one target column, got {len(self.names)}: "
                     f"{shorten(self.names)}. Fit one model per column, or set task='regression'."
                 )
             return as_labels(self.frame[self.names[0]], argument=f"column {self.names[0]!r} of {self.argument}")
@@ -196,7 +194,7 @@ class _Table:
     def split(
         self, values: Any, features: Mapping[str, np.ndarray], *, test_fraction: float, seed: int
     ) -> tuple[Rows, Rows]:
-        """Training and held-out rows; each class and category has rows to train on."""
+        """Split into training and held-out rows so that every class and category occurs in the training rows."""
         groups = {name: column for name, column in features.items() if column.dtype.kind == "O"}
         labels = values if isinstance(values, list) else None
         if labels is not None:
@@ -204,7 +202,7 @@ class _Table:
         return split_rows(len(self.frame), test_fraction, seed=seed, stratify=labels, groups=groups)
 
     def transformed(self, preprocessing: Preprocessing) -> tuple[np.ndarray, np.ndarray]:
-        """All rows as the network sees them: inputs and targets."""
+        """Inputs and targets of all rows, as the network sees them."""
         targets = preprocessing.transform_target(
             self.targets(preprocessing.task), argument=f"target column {self.names[0]!r} of {self.argument}"
         )
@@ -219,7 +217,7 @@ class _Table:
             elif column.dtype.kind in "mM":
                 raise DataError(
                     f"Column {name!r} of {self.argument} holds dates or times, the first is {column[0]}. "
-                    "Turn it into a number, such as days since a start, or remove the column."
+                    "Convert them to numbers, such as days since a reference date, or remove the column."
                 )
             else:
                 self._check_categories(name, column, found, one_hot=one_hot)
@@ -242,9 +240,9 @@ class _Table:
             also = f" Also not numeric: {shorten(others)}." if others else ""
             comma = isinstance(entries[0], str) and re.fullmatch(r"[+-]?\d*,\d+", entries[0].strip())
             advice = (
-                "Write numbers with a decimal point."
+                "Use a decimal point in numbers."
                 if comma
-                else "Set `one_hot=True` (`--one-hot` on the command line) to turn categories into 0/1 "
+                else "Set `one_hot=True` (`--one-hot` on the command line) to encode categories as 0/1 "
                 "columns, or remove the column."
             )
             raise DataError(

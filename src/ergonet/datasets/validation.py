@@ -1,9 +1,10 @@
-"""Checks on plain arrays: what tables and estimators refuse, in one wording.
+"""Validation of plain arrays, shared by tables and estimators.
 
-Every error names the argument, the column, the first bad row and its value, and what to do next. Rows in
-messages are data rows counting from 1: the header of a file is not counted.
+Every error names the argument, the column, the first invalid row and its value, and says what to do next. Rows in
+messages are data rows counted from 1, without the header of a file.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,22 +17,21 @@ from ergonet._errors import DataError, SettingError, suggest
 LONG_LIST = 30
 _LABEL_ADVICE = "labels must be strings, numbers or true/false."
 Label = str | bool | int | float
-_INFINITIES = (float("inf"), float("-inf"))
 
 
 def capital(text: str) -> str:
-    """The text as the start of a sentence."""
+    """Capitalize the first letter of a text."""
     return text[:1].upper() + text[1:]
 
 
 def shorten(names: Sequence[str]) -> str:
-    """Names as a list for a message, cut after 30."""
+    """Join names to a list for a message, truncated after 30."""
     rest = len(names) - LONG_LIST
     return ", ".join(names[:LONG_LIST]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def nearest(name: str, present: Sequence[str]) -> str:
-    """`suggest` for column names: other upper and lower case counts as near, known names are cut after 30."""
+    """Suggest column names: names that differ only in case count as near, and known names are truncated after 30."""
     hint = suggest(name, present)
     other_case = [one for one in present if one.casefold() == name.casefold()]
     if other_case and "Did you mean" not in hint:
@@ -40,7 +40,7 @@ def nearest(name: str, present: Sequence[str]) -> str:
 
 
 def row_name(index: int) -> str:
-    """The words for a row in messages, from its index counting from 0."""
+    """The name of a row in messages, from its index counted from 0."""
     return f"data row {index + 1} (counting from 1)"
 
 
@@ -52,7 +52,7 @@ def is_missing(value: object) -> bool:
 
 
 def check_rows(count: int, *, argument: str, minimum: int = 2) -> None:
-    """Refuse a table with fewer than `minimum` rows.
+    """Check that a table has at least `minimum` rows.
 
     Raises:
         DataError: There are too few rows.
@@ -68,15 +68,16 @@ def check_rows(count: int, *, argument: str, minimum: int = 2) -> None:
 def check_finite(
     values: Shaped[np.ndarray, "rows *columns"], *, argument: str, names: Sequence[str] | None = None
 ) -> None:
-    """Refuse NaN and infinity.
+    """Check that all values are finite.
 
     Args:
         values: Numbers, [rows] or [rows, columns].
-        argument: What the values are called in the message, such as ```x```.
-        names: Column names, one per column; columns are numbered from 1 without them.
+        argument: Name of the values in the message, such as ```x```.
+        names: Column names, one per column; without them, columns are numbered from 1.
 
     Raises:
-        DataError: Names the first bad column, its first bad row, the value there and how many there are.
+        DataError: A value is NaN or infinite; names the first such column, its first such row, the value there and
+            the number of such values.
     """
     matrix = values[:, None] if values.ndim == 1 else values
     bad = ~np.isfinite(matrix)
@@ -97,15 +98,15 @@ def _bad_entries(label: str, bad: Bool[np.ndarray, "rows"], value: object) -> st
     total = "1 such value" if count == 1 else f"{count} missing or infinite values"
     return (
         f"{capital(label)} has {kind} at {row_name(int(np.flatnonzero(bad)[0]))}; {total} in this "
-        "column. Remove those rows, or fill in the values, before fitting or predicting."
+        "column. Remove these rows or impute the values before fitting or predicting."
     )
 
 
 def as_numbers(values: object, *, column: str, argument: str) -> Float[np.ndarray, "rows"]:
-    """One column as Float64; None becomes NaN (see `check_finite`).
+    """Convert one column to Float64; None becomes NaN (see `check_finite`).
 
     Raises:
-        DataError: An entry is not a number: names the column, the first such row, its value and the count.
+        DataError: An entry is not a number; names the column, the first such row, its value and the count.
     """
     array = np.asarray(values)
     if array.dtype.kind in "biuf":
@@ -122,8 +123,8 @@ def as_numbers(values: object, *, column: str, argument: str) -> Float[np.ndarra
     return np.array(numbers, dtype=np.float64)
 
 
-def _plain_entries(array: np.ndarray) -> list:
-    """Entries as Python values; dates stay recognisable (NumPy would turn them into whole numbers)."""
+def _plain_entries(array: np.ndarray) -> list[Any]:
+    """Convert entries to Python values; dates stay dates (NumPy would convert them to integers)."""
     return [str(entry) for entry in array] if array.dtype.kind in "mM" else array.tolist()
 
 
@@ -131,26 +132,34 @@ def _number(value: Any) -> float | None:
     if is_missing(value):
         return float("nan")
     try:
-        return float(value)
+        return as_float(value)
     except (TypeError, ValueError):
         return None
+
+
+def as_float(value: Any) -> float:
+    """`float(value)`; infinite for an integer that is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def as_matrix(
     values: object, *, argument: str, names: Sequence[str] | None = None
 ) -> Float[np.ndarray, "rows columns"]:
-    """Inputs given as an array, checked: two dimensions, numbers only, all finite.
+    """Validate inputs given as an array: two dimensions, only numbers, all finite.
 
     Args:
-        values: Anything that NumPy turns into [rows, columns].
-        argument: What the values are called in messages.
+        values: Anything that NumPy converts to [rows, columns].
+        argument: Name of the values in messages.
         names: Column names for messages.
 
     Returns:
         Float64 [rows, columns].
 
     Raises:
-        DataError: Another number of dimensions, no columns, a value that is no number, NaN or infinity.
+        DataError: There are not two dimensions, there are no columns, or a value is not a number, NaN or infinite.
     """
     array = np.asarray(values)
     if array.ndim != 2:
@@ -172,20 +181,20 @@ def as_matrix(
 def as_targets(
     values: object, *, argument: str, names: Sequence[str] | None = None
 ) -> Float[np.ndarray, "rows targets"]:
-    """Regression targets as Float64 [rows, targets]; [rows] becomes one target.
+    """Convert regression targets to Float64 [rows, targets]; [rows] becomes one target.
 
     Raises:
-        DataError: More than two dimensions, a value that is no number, NaN or infinity.
+        DataError: There are more than two dimensions, or a value is not a number, NaN or infinite.
     """
     array = np.asarray(values)
     return as_matrix(array[:, None] if array.ndim == 1 else array, argument=argument, names=names)
 
 
 def as_labels(values: object, *, argument: str) -> list[Label]:
-    """Class labels as plain Python values, with their type kept; shape [rows] or [rows, 1].
+    """Convert class labels of shape [rows] or [rows, 1] to plain Python values of the same type.
 
     Raises:
-        DataError: More than one column, a missing label, or a label that is not a string, bool or number.
+        DataError: There is more than one column, a label is missing, or a label is not a string, bool or number.
     """
     array = np.asarray(values) if hasattr(values, "dtype") else np.array(values, dtype=object)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -198,7 +207,7 @@ def as_labels(values: object, *, argument: str) -> list[Label]:
     if array.dtype.kind in "mM":
         raise DataError(f"{capital(argument)} holds dates or times. Labels must be strings, numbers or true/false.")
     labels = [label.item() if isinstance(label, np.generic) else label for label in array.tolist()]
-    bad = np.array([is_missing(label) or label in _INFINITIES for label in labels], dtype=bool)
+    bad = np.array([is_missing(label) or _is_infinite(label) for label in labels], dtype=bool)
     if bad.any():
         raise DataError(_bad_entries(argument, bad, labels[int(np.flatnonzero(bad)[0])]))
     for row, label in enumerate(labels):
@@ -210,8 +219,12 @@ def as_labels(values: object, *, argument: str) -> list[Label]:
     return labels
 
 
+def _is_infinite(label: Any) -> bool:
+    return isinstance(label, int | float) and math.isinf(as_float(label))
+
+
 def sorted_labels(labels: Sequence[Label]) -> tuple[Label, ...]:
-    """The distinct labels in order; numbers before strings where they are mixed."""
+    """The distinct labels in order, numbers before strings."""
     return tuple(sorted(set(labels), key=lambda label: (isinstance(label, str), label)))
 
 
@@ -219,18 +232,18 @@ def label_classes(labels: Sequence[Label], *, argument: str) -> tuple[Label, ...
     """The distinct labels in sorted order.
 
     Raises:
-        DataError: Labels of several types, one class only, or a different label in every row.
+        DataError: Labels have several types, there is only one class, or every row has a different label.
     """
     first_rows: dict[str, int] = {}
     for row, label in enumerate(labels):
         first_rows.setdefault(type(label).__name__, row)
     if len(first_rows) > 1:
         found = " and ".join(f"{labels[row]!r} at {row_name(row)}" for row in first_rows.values())
-        raise DataError(f"{capital(argument)} mixes labels of several types: {found}. Give them one type.")
+        raise DataError(f"{capital(argument)} mixes labels of several types: {found}. Convert them to one type.")
     classes = sorted_labels(labels)
     if len(classes) == 1:
         raise DataError(
-            f"{capital(argument)} has one class only: every row is {classes[0]!r}. "
+            f"{capital(argument)} has only one class: every row is {classes[0]!r}. "
             "At least two classes are needed; check that the right column was chosen."
         )
     if len(classes) == len(labels):
@@ -242,10 +255,10 @@ def label_classes(labels: Sequence[Label], *, argument: str) -> tuple[Label, ...
 
 
 def position_of(label: Label, positions: Mapping[Label, int]) -> int | None:
-    """Look a label up; None when it is not known.
+    """Look up a label; None if it is unknown.
 
-    A file in which every label happens to look like a number is read as numbers, so a number is looked up
-    by its text too: 1 and 1.0 as ``"1"``.
+    A file in which every label happens to look like a number is read as numbers, so a number is also looked up by its
+    text: 1 and 1.0 as ``"1"``.
     """
     if label in positions:
         return positions[label]
@@ -254,53 +267,53 @@ def position_of(label: Label, positions: Mapping[Label, int]) -> int | None:
 
 
 def encode_labels(labels: Sequence[Label], classes: Sequence[Label], *, argument: str) -> Int32[np.ndarray, "rows"]:
-    """The position of each label in `classes`.
+    """Find the position of each label in `classes`.
 
     Raises:
-        DataError: A label is not among the classes: names the first row and the label.
+        DataError: A label is not among the classes; names the first such row and the label.
     """
     positions = {label: index for index, label in enumerate(classes)}
     found = [position_of(label, positions) for label in labels]
     for row, (label, index) in enumerate(zip(labels, found, strict=True)):
         if index is None:
             raise DataError(
-                f"{capital(argument)} has the label {label!r} at {row_name(row)}, which the training "
-                f"rows did not have. Known: {shorten([repr(one) for one in classes])}. "
+                f"{capital(argument)} has the label {label!r} at {row_name(row)}, which does not occur in "
+                f"the training rows. Known: {shorten([repr(one) for one in classes])}. "
                 "Remove the row, or train with that class."
             )
     return np.array(found, dtype=np.int32)
 
 
 def check_same_rows(inputs_count: int, targets_count: int, *, inputs: str, targets: str) -> None:
-    """Refuse inputs and targets with different numbers of rows.
+    """Check that inputs and targets have the same number of rows.
 
     Raises:
         DataError: The counts differ.
     """
     if inputs_count != targets_count:
         raise DataError(
-            f"{capital(inputs)} has {inputs_count} rows, {targets} has {targets_count}: each row needs its target."
+            f"{capital(inputs)} has {inputs_count} rows, but {targets} has {targets_count}: each row needs a target."
         )
 
 
 def check_test_fraction(test_fraction: float) -> None:
-    """Refuse a held-out share outside [0, 1).
+    """Check that a held-out fraction is in [0, 1).
 
     Raises:
-        SettingError: The share is out of its range.
+        SettingError: The fraction is out of range.
     """
     if not 0.0 <= test_fraction < 1.0:
         raise SettingError(
             f"`test_fraction` must be at least 0 and below 1, got {test_fraction}. "
-            "It is the share of rows held out for testing, such as 0.2."
+            "It is the fraction of rows held out for testing, such as 0.2."
         )
 
 
 def check_seed(seed: int) -> None:
-    """Refuse a seed that is not a whole number in [0, 2**32).
+    """Check that a seed is an integer in [0, 2**32).
 
     Raises:
-        SettingError: The seed is out of its range.
+        SettingError: The seed is out of range.
     """
     if not is_integer(seed) or not 0 <= seed < 2**32:
-        raise SettingError(f"`seed` must be a whole number from 0 to {2**32 - 1}, got {seed!r}.")
+        raise SettingError(f"`seed` must be an integer from 0 to {2**32 - 1}, got {seed!r}.")

@@ -1,9 +1,9 @@
-"""Are the draws to be trusted? Arrays of draws in, small results and plain sentences out."""
+"""Convergence diagnostics: arrays of draws in, summary figures and advice in plain sentences out."""
 
 from ergonet.diagnostics.advice import Finding, advise, failed, find
 from ergonet.diagnostics.chains import ess_bulk, ess_tail, ess_variogram, mcse_mean, rhat, stuck_chains
 from ergonet.diagnostics.energy import e_bfmi
-from ergonet.diagnostics.function_space import ConvergenceSummary, choose_reference_rows, summarise
+from ergonet.diagnostics.function_space import ConvergenceSummary, choose_reference_rows, summarize
 from ergonet.diagnostics.performance import (
     bootstrap_interval,
     geometric_mean,
@@ -37,7 +37,7 @@ __all__ = [
     "rhat",
     "saturated_share",
     "stuck_chains",
-    "summarise",
+    "summarize",
     "variance_of_means",
     "variance_of_means_error",
 ]

@@ -1,7 +1,7 @@
-"""From numbers to plain sentences: what is off in a run, and what to change.
+"""Diagnostics in plain sentences: what is wrong with a run, and what to change.
 
-The thresholds are those of the literature and of other samplers: R-hat 1.01 and 100 effective draws per chain
-(Vehtari and others 2021), energy 0.3 (Betancourt 2016), any divergence at all.
+The thresholds are those of the literature and of other samplers: R-hat 1.01 and an ESS of 100 per chain (Vehtari2021),
+E-BFMI 0.3 (Betancourt2016b), and any divergence at all.
 """
 
 import math
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 LARGEST_RHAT: Final = 1.01
-FEWEST_EFFECTIVE_DRAWS_PER_CHAIN: Final = 100
+SMALLEST_ESS_PER_CHAIN: Final = 100
 SMALLEST_E_BFMI: Final = 0.3
 LARGEST_SATURATED_FRACTION: Final = 0.05
 LARGEST_ACCEPTANCE_GAP: Final = 0.1
@@ -18,19 +18,19 @@ KINETIC_TEMPERATURES: Final = (0.5, 2.0)
 SMALLEST_MINIBATCH_ACCEPTANCE: Final = 0.1
 
 _WEIGHTS_NEED_NOT_MIX = (
-    " Judge this by predictions only: weights of a network are not identified (hidden units can swap places) "
+    " Judge mixing by predictions only: the weights of a network are not identified (hidden units can be permuted) "
     "and need not mix."
 )
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is off.
+    """One problem with a run, or one way to make it cheaper.
 
     Attributes:
-        problem: True when results should not be trusted as they are; False when the run was only slower than
-            it need be.
-        sentence: what is off and what to change, in plain words.
+        problem: True if the results should not be trusted as they are; False if the run was merely slower than
+            necessary.
+        sentence: what is wrong and what to change, in plain words.
     """
 
     problem: bool
@@ -38,14 +38,14 @@ class Finding:
 
 
 def find(metrics: Mapping[str, Any]) -> tuple[Finding, ...]:
-    """Everything that is off in a run, worst first.
+    """List everything that is wrong with a run, most serious first.
 
     Args:
-        metrics: the content of ``metrics.json``. A number that is not there is not judged; one that is there
-            and is None or NaN could not be told, which is a finding where trust depends on it.
+        metrics: the content of ``metrics.json``. A figure that is absent is not judged. A figure that is present but
+            None or NaN could not be computed, which is itself a finding if the results cannot be trusted without it.
 
     Returns:
-        Findings; none when all is fine.
+        Findings; empty if every check passes.
     """
     diagnostics = metrics.get("diagnostics") or {}
     findings = [finding for rule in _RULES for finding in rule(metrics, diagnostics)]
@@ -53,25 +53,25 @@ def find(metrics: Mapping[str, Any]) -> tuple[Finding, ...]:
 
 
 def advise(metrics: Mapping[str, Any]) -> list[str]:
-    """One plain sentence or two for each thing that is off, with what to change.
+    """Explain each finding in a sentence or two that says what to change.
 
     Args:
         metrics: the content of ``metrics.json``, see ``find``.
 
     Returns:
-        Sentences, worst first; empty when all is fine.
+        Sentences, most serious first; empty if every check passes.
     """
     return [finding.sentence for finding in find(metrics)]
 
 
 def failed(metrics: Mapping[str, Any]) -> bool:
-    """Whether results should not be trusted as they are; what ``--strict`` asks.
+    """Whether the results should not be trusted as they are; decides the exit code under ``--strict``.
 
     Args:
         metrics: the content of ``metrics.json``, see ``find``.
 
     Returns:
-        True when at least one finding is a problem, not merely a waste of time.
+        True if at least one finding is a problem and not merely a waste of time.
     """
     return any(finding.problem for finding in find(metrics))
 
@@ -84,8 +84,8 @@ def _stuck(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[
     return [
         Finding(
             problem=True,
-            sentence=f"{who} never moved: every proposal was refused, so the draws are copies of one point. "
-            "Use a smaller first step size or a longer warm-up, and check the scale of the inputs and the "
+            sentence=f"{who} never moved: every proposal was rejected, so all draws are the same point. "
+            "Use a smaller initial step size or a longer warm-up, and check the scale of the inputs and the "
             "prior.",
         )
     ]
@@ -98,9 +98,9 @@ def _nonfinite(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
     return [
         Finding(
             problem=True,
-            sentence=f"{_share(count, metrics)} met a log posterior that was not finite. "
-            "Standardise inputs and targets, or choose a prior or likelihood with heavier tails; "
-            "if it is a density of your own, look for logarithms and divisions near zero.",
+            sentence=f"{_share(count, metrics)} reached a point where the log posterior was not finite. "
+            "Standardize inputs and targets, or choose a prior or likelihood with heavier tails; "
+            "in a density of your own, look for logarithms of and divisions by values near zero.",
         )
     ]
 
@@ -116,7 +116,7 @@ def _divergences(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
     return [
         Finding(
             problem=True,
-            sentence=f"{_share(count, metrics)} diverged: the step was too long for a narrow part of the "
+            sentence=f"{_share(count, metrics)} diverged: the step size was too large for a narrow region of the "
             f"posterior, which the draws may therefore miss. {remedy}, or use a narrower prior.",
         )
     ]
@@ -128,19 +128,20 @@ def _disagreement(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) ->
     largest = _number(diagnostics, "max_rhat_function")
     if largest > LARGEST_RHAT:
         sentence = (
-            f"Chains disagree about predictions: R-hat is {_two_digits_above_one(largest)}, and should be "
-            f"at most {LARGEST_RHAT}. Run a longer warm-up and more draws.{_WEIGHTS_NEED_NOT_MIX}"
+            f"The chains disagree about predictions: R-hat is {_two_digits_above_one(largest)} and should be "
+            f"at most {LARGEST_RHAT}. Use a longer warm-up and more draws.{_WEIGHTS_NEED_NOT_MIX}"
         )
     elif not math.isnan(largest):
         return []
     elif metrics.get("num_chains") == 1:
         sentence = (
-            "With one chain nobody can tell whether another start would give other predictions: run at least 4 chains."
+            "A single chain cannot show whether other initial values would give other predictions: run at least 4 "
+            "chains."
         )
     else:
         sentence = (
-            "Agreement of the chains could not be judged (R-hat needs at least 4 draws of predictions that "
-            "vary): run more draws."
+            "R-hat of the predictions could not be computed (it needs at least 4 draws, and predictions that vary): "
+            "run more draws."
         )
     return [Finding(problem=True, sentence=sentence)]
 
@@ -149,40 +150,40 @@ def _few_draws(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
     if "min_ess_bulk_function" not in diagnostics:
         return []
     num_chains = int(metrics.get("num_chains") or 1)
-    needed = FEWEST_EFFECTIVE_DRAWS_PER_CHAIN * num_chains
+    needed = SMALLEST_ESS_PER_CHAIN * num_chains
     smallest = _number(diagnostics, "min_ess_bulk_function")
     if smallest >= needed:
         return []
     if math.isnan(smallest):
-        sentence = "The effective number of draws could not be told (it needs at least 4 draws): run more draws."
+        sentence = "The effective sample size (ESS) could not be computed (it needs at least 4 draws): run more draws."
     else:
         factor = needed / smallest if smallest > 0 else math.inf
         more = f"about {_rounded_up(factor)} times as many draws" if math.isfinite(factor) else "many more draws"
         already_said = _number(diagnostics, "max_rhat_function") > LARGEST_RHAT
         sentence = (
-            f"The prediction that mixes worst has only {smallest:.0f} effective draws, and should have "
-            f"{FEWEST_EFFECTIVE_DRAWS_PER_CHAIN} per chain, {needed} in all. Run {more}, or a kernel "
-            f"that takes longer trajectories.{'' if already_said else _WEIGHTS_NEED_NOT_MIX}"
+            f"The worst-mixing prediction has an effective sample size (ESS) of only {smallest:.0f}; it should be at "
+            f"least {SMALLEST_ESS_PER_CHAIN} per chain, {needed} in all. Run {more}, or use a kernel "
+            f"with longer trajectories.{'' if already_said else _WEIGHTS_NEED_NOT_MIX}"
         )
     return [Finding(problem=True, sentence=sentence)]
 
 
 def _scales(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    needed = FEWEST_EFFECTIVE_DRAWS_PER_CHAIN * int(metrics.get("num_chains") or 1)
+    needed = SMALLEST_ESS_PER_CHAIN * int(metrics.get("num_chains") or 1)
     largest, smallest = _number(diagnostics, "max_rhat_scales"), _number(diagnostics, "min_ess_bulk_scales")
     found = []
     if largest > LARGEST_RHAT:
-        found.append(f"R-hat is {_two_digits_above_one(largest)}, and should be at most {LARGEST_RHAT}")
+        found.append(f"R-hat is {_two_digits_above_one(largest)} and should be at most {LARGEST_RHAT}")
     if smallest < needed:
-        found.append(f"the worst has {smallest:.0f} effective draws, and should have {needed}")
+        found.append(f"the smallest ESS is {smallest:.0f} and should be at least {needed}")
     if not found:
         return []
     return [
         Finding(
             problem=True,
-            sentence=f"The learned scales of weights or noise do not mix: {'; '.join(found)}. Predictions may hold all "
-            "the same, what the run says of scales and of the relevance of inputs does not. Run more draws, or sample "
-            "weights and scales jointly with non-centred weights, as `NUTS` does by default.",
+            sentence=f"The learned scales of weights or noise do not mix: {'; '.join(found)}. The predictions may "
+            "still be sound, but do not rely on the learned scales or on the relevance of inputs. Run more draws, or "
+            "sample weights and scales jointly with non-centered weights, as `NUTS` does by default.",
         )
     ]
 
@@ -194,9 +195,9 @@ def _energy(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list
     return [
         Finding(
             problem=True,
-            sentence=f"Chains change their energy too slowly: E-BFMI is {smallest:.2f}, and should be at "
-            f"least {SMALLEST_E_BFMI}, so the tails of the posterior may be missed. Run a longer warm-up; if "
-            "that does not help, use a prior with lighter tails or fixed scales, or a non-centred one.",
+            sentence=f"The energy mixes too slowly: E-BFMI is {smallest:.2f} and should be at "
+            f"least {SMALLEST_E_BFMI}, so the tails of the posterior may be missed. Use a longer warm-up; if "
+            "that does not help, use a prior with lighter tails, fixed scales, or a non-centered parametrization.",
         )
     ]
 
@@ -208,9 +209,9 @@ def _saturation(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
     return [
         Finding(
             problem=False,
-            sentence=f"{100 * fraction:.0f} % of the trajectories were cut off at their greatest length: "
-            "results hold, but draws are more alike than they need be. Allow one more doubling "
-            "(`max_doublings`), or warm up longer.",
+            sentence=f"{100 * fraction:.0f} % of the trajectories reached the maximum tree depth: "
+            "the draws are valid, but more correlated than necessary. Allow one more doubling "
+            "(`max_doublings`), or use a longer warm-up.",
         )
     ]
 
@@ -221,28 +222,30 @@ def _acceptance(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
         return []
     if mean < target:
         consequence = (
-            "steps are too long for what was met after the warm-up. Warm up longer, or start nearer to the posterior"
+            "the step size is too large for the region sampled after the warm-up. Use a longer warm-up, or initial "
+            "values closer to the posterior"
         )
     else:
-        consequence = "steps are shorter than they need be, which costs time only. Warm up longer"
+        consequence = "the step size is smaller than necessary, which costs only time. Use a longer warm-up"
     return [
         Finding(
             problem=False,
-            sentence=f"The mean acceptance is {mean:.2f} where {target:.2f} was aimed at: {consequence}.",
+            sentence=f"The mean acceptance is {mean:.2f}, but the target was {target:.2f}: {consequence}.",
         )
     ]
 
 
 def _metric(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    count = _number(diagnostics, "refused_metrics")
-    if not count > 0:
+    counts = (_number(diagnostics, name) for name in ("rejected_metrics", "refused_metrics"))  # the latter: older runs
+    count = next((one for one in counts if one > 0), 0)
+    if not count:
         return []
     return [
         Finding(
             problem=False,
-            sentence=f"The warm-up learned a metric that was not finite ({count:.0f} of them) and kept the one before: "
-            "results hold, but steps may be shorter than they need be. Standardise inputs and targets, or use "
-            "float64.",
+            sentence=f"The warm-up learned a metric that was not finite (rejected {count:.0f} times) and kept the "
+            "previous one: the draws are valid, but the step size may be smaller than necessary. Standardize inputs "
+            "and targets, or use float64.",
         )
     ]
 
@@ -255,8 +258,8 @@ def _temperature(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) ->
     return [
         Finding(
             problem=True,
-            sentence=f"The kinetic temperature is {mean:.2f} on average and should be near 1: friction and the noise "
-            f"of the minibatch gradient are out of balance, so the draws are too {'wide' if mean > 1 else 'narrow'}. "
+            sentence=f"The mean kinetic temperature is {mean:.2f} and should be near 1: friction and the noise of "
+            f"the minibatch gradient do not balance, so the draws are too {'wide' if mean > 1 else 'narrow'}. "
             "Lower the learning rate, raise the momentum decay or the batch size, or let the kernel estimate the "
             "noise.",
         )
@@ -270,21 +273,20 @@ def _clipped(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> lis
     return [
         Finding(
             problem=share > 0.05,
-            sentence=f"The estimated noise of the gradient outweighs the friction in {100 * share:.2g} % of "
-            "coordinates and steps, where it could not be made up for: raise the momentum decay, or lower the "
-            "learning rate.",
+            sentence=f"The estimated gradient noise exceeds the friction in {100 * share:.2g} % of coordinates and "
+            "steps, and could not be corrected for there: raise the momentum decay, or lower the learning rate.",
         )
     ]
 
 
-def _refused(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
+def _rejected(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
     mean = _number(diagnostics, "minibatch_acceptance")
     if not mean < SMALLEST_MINIBATCH_ACCEPTANCE:
         return []
     return [
         Finding(
             problem=True,
-            sentence=f"Minibatch trajectories were almost all refused (mean acceptance {mean:.2g}), so the draws "
+            sentence=f"Almost all minibatch trajectories were rejected (mean acceptance {mean:.2g}), so the chains "
             "hardly move. Lower the learning rate.",
         )
     ]
@@ -303,7 +305,7 @@ _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], .
     _metric,
     _temperature,
     _clipped,
-    _refused,
+    _rejected,
 )
 
 

@@ -1,12 +1,11 @@
-"""Agreement and information of Markov chains, one number per quantity, for any number of quantities.
+"""R-hat, effective sample size (ESS) and Monte Carlo standard error of any number of quantities.
 
-The formulas are ArviZ's, but for the variogram: rank-normalised split R-hat, bulk and tail effective sample size, and
-the Monte Carlo standard error of the mean, all after Vehtari, Gelman, Simpson, Carpenter and Buerkner,
-"Rank-normalization, folding, and localization: an improved R-hat" (Bayesian Analysis 16, 2021). What is added here is
-bounded memory: quantities are read in blocks, so that ``values`` may be an array that is read from disk as sliced.
+Rank-normalized split R-hat, bulk and tail ESS and the Monte Carlo standard error of the mean are computed by ArviZ
+(Vehtari2021); the variogram estimate of the ESS is computed here. Memory is bounded: quantities are read in chunks, so
+that ``values`` may be an array on disk that is read slice by slice.
 
-A quantity that is constant, or that is somewhere not finite, has no such numbers and gets NaN. So does
-everything when there are fewer than four draws, and R-hat when there is only one chain.
+Quantities that are constant or contain a value that is not finite get NaN. With fewer than four draws everything is
+NaN, and with a single chain R-hat is.
 """
 
 from collections.abc import Callable
@@ -16,109 +15,109 @@ import numpy as np
 
 from ergonet._errors import SettingError
 
-_BLOCK_NUMBERS = 2**22
+_NUMBERS_IN_A_CHUNK = 2**22
 """Numbers held in float64 at a time: 32 MiB."""
 
 _FEWEST_DRAWS = 4
 
 
 def rhat(values: Any) -> np.ndarray:
-    """Rank-normalised split R-hat: 1 when chains agree, above 1.01 when they do not.
+    """Compute rank-normalized split R-hat: 1 if the chains agree, above 1.01 if they do not.
 
     Args:
-        values: draws, ``[chain, draw, quantity]``; anything that slices like a NumPy array.
+        values: draws, ``[chain, draw, quantity]``; any array that can be sliced like NumPy's.
 
     Returns:
-        ``[quantity]``, at least about 1. NaN for one chain, fewer than four draws, and constant or non-finite
-        quantities; infinite where every chain is constant but they differ.
+        R-hat, ``[quantity]``, at least about 1. NaN for a single chain, fewer than four draws, and constant or
+        non-finite quantities; infinite if every chain is constant at a different value.
 
     Raises:
-        SettingError: ``values`` has not three dimensions.
+        SettingError: ``values`` does not have three dimensions.
     """
     return _per_quantity(values, _array_statistics().rhat, fewest_chains=2)
 
 
 def ess_bulk(values: Any) -> np.ndarray:
-    """Effective sample size in the bulk: independent draws that would tell as much about the centre.
+    """Compute the bulk ESS, the effective sample size for the center of the distribution (Vehtari2021).
 
     Args:
         values: draws, ``[chain, draw, quantity]``.
 
     Returns:
-        ``[quantity]``, above 0; NaN where it cannot be told.
+        ``[quantity]``, above 0; NaN where it cannot be computed.
 
     Raises:
-        SettingError: ``values`` has not three dimensions.
+        SettingError: ``values`` does not have three dimensions.
     """
     statistics = _array_statistics()
-    return _per_quantity(values, lambda block, **axes: statistics.ess(block, method="bulk", **axes))
+    return _per_quantity(values, lambda chunk, **axes: statistics.ess(chunk, method="bulk", **axes))
 
 
 def ess_tail(values: Any) -> np.ndarray:
-    """Effective sample size in the tails: the smaller one of the 5 % and the 95 % quantile.
+    """Compute the tail ESS, the smaller effective sample size of the 5 % and 95 % quantiles (Vehtari2021).
 
     Args:
         values: draws, ``[chain, draw, quantity]``.
 
     Returns:
-        ``[quantity]``, above 0; NaN where it cannot be told.
+        ``[quantity]``, above 0; NaN where it cannot be computed.
 
     Raises:
-        SettingError: ``values`` has not three dimensions.
+        SettingError: ``values`` does not have three dimensions.
     """
     statistics = _array_statistics()
-    return _per_quantity(values, lambda block, **axes: statistics.ess(block, method="tail", prob=(0.05, 0.95), **axes))
+    return _per_quantity(values, lambda chunk, **axes: statistics.ess(chunk, method="tail", prob=(0.05, 0.95), **axes))
 
 
 def ess_variogram(values: Any) -> np.ndarray:
-    """Effective sample size by the classic variogram, without ranks and without halves of chains.
+    """Compute the ESS from the variogram, without rank normalization and without splitting chains.
 
     With V_t the mean of (x_i - x_{i-t})^2 over all chains, rho_t = 1 - V_t / (2 var+), where var+ = W (n - 1) / n +
-    B / n is the variance in R-hat, and ESS = m n / (1 + 2 sum_{t=1}^T rho_t), with T the first odd lag where
-    rho_{T+1} + rho_{T+2} is negative. The sums over draws are convolutions, which the fast Fourier transform makes at
-    once for every lag. For comparison with older tables; `ess_bulk` sees drifts and heavy tails better. Sources:
-    Gelman and others, *Bayesian Data Analysis*, third edition, section 11.5; Lau 2018, sections 2.7 and 2.8.
+    B / n is the variance estimate used in R-hat, and ESS = m n / (1 + 2 sum_{t=1}^T rho_t), where T is the first odd
+    lag with rho_{T+1} + rho_{T+2} negative. The fast Fourier transform computes V_t for all lags at once. Use it to
+    compare with older tables; `ess_bulk` detects drifts and heavy tails better. Sources: Gelman2013, section 11.5;
+    Lau2018, sections 2.7 and 2.8.
 
     Args:
         values: draws, ``[chain, draw, quantity]``.
 
     Returns:
-        ``[quantity]``, above 0 and, as in ArviZ, at most m n log10(m n), which only anticorrelated draws come near;
-        NaN where it cannot be told.
+        ``[quantity]``, above 0 and, as in ArviZ, at most m n log10(m n), a bound that only anticorrelated draws
+        approach; NaN where it cannot be computed.
 
     Raises:
-        SettingError: ``values`` has not three dimensions.
+        SettingError: ``values`` does not have three dimensions.
     """
     return _per_quantity(values, _ess_variogram)
 
 
 def mcse_mean(values: Any) -> np.ndarray:
-    """Monte Carlo standard error of the mean over all draws, in the unit of the quantity.
+    """Compute the Monte Carlo standard error of the mean over all draws, in the unit of the quantity.
 
     Args:
         values: draws, ``[chain, draw, quantity]``.
 
     Returns:
-        ``[quantity]``, above 0; NaN where it cannot be told.
+        ``[quantity]``, above 0; NaN where it cannot be computed.
 
     Raises:
-        SettingError: ``values`` has not three dimensions.
+        SettingError: ``values`` does not have three dimensions.
     """
     statistics = _array_statistics()
-    return _per_quantity(values, lambda block, **axes: statistics.mcse(block, method="mean", **axes))
+    return _per_quantity(values, lambda chunk, **axes: statistics.mcse(chunk, method="mean", **axes))
 
 
 def stuck_chains(values: Any) -> tuple[int, ...]:
-    """Chains whose draws never change.
+    """Find chains whose draws never change.
 
     Args:
-        values: draws, ``[chain, draw, quantity]``; positions, as a rule.
+        values: draws, ``[chain, draw, quantity]``; usually positions.
 
     Returns:
-        Their indices, counted from 0; none when there are fewer than two draws.
+        Indices of these chains, counted from 0; empty if there are fewer than two draws.
 
     Raises:
-        SettingError: ``values`` has not three dimensions.
+        SettingError: ``values`` does not have three dimensions.
     """
     num_chains, num_draws, num_quantities = check_draws(values)
     if num_draws < 2 or num_quantities == 0:
@@ -127,23 +126,23 @@ def stuck_chains(values: Any) -> tuple[int, ...]:
 
 
 def check_draws(values: Any) -> tuple[int, int, int]:
-    """The numbers of chains, draws and quantities.
+    """Return the numbers of chains, draws and quantities.
 
     Raises:
-        SettingError: ``values`` has not the three dimensions ``[chain, draw, quantity]``.
+        SettingError: ``values`` does not have the three dimensions ``[chain, draw, quantity]``.
     """
     shape = tuple(np.shape(values))
     if len(shape) != 3:
         raise SettingError(
-            f"`values` must be [chain, draw, quantity], got {len(shape)} dimensions: {shape}. "
-            "One quantity is `values[:, :, None]`; arrays of parameters are `values.reshape(chains, draws, "
+            f"`values` must have shape [chain, draw, quantity], got {len(shape)} dimensions: {shape}. "
+            "For one quantity pass `values[:, :, None]`, for arrays of parameters `values.reshape(chains, draws, "
             "-1)`."
         )
     return shape
 
 
 def _array_statistics() -> Any:
-    # Imported when needed: it brings pandas and xarray along.
+    # Imported on first use because it imports pandas and xarray.
     from arviz_stats.base.array import array_stats
 
     return array_stats
@@ -154,25 +153,25 @@ def _per_quantity(values: Any, statistic: Callable[..., Any], *, fewest_chains: 
     result = np.full(num_quantities, np.nan)
     if num_draws < _FEWEST_DRAWS or num_chains < fewest_chains:
         return result
-    width = max(1, _BLOCK_NUMBERS // (num_chains * num_draws))
+    width = max(1, _NUMBERS_IN_A_CHUNK // (num_chains * num_draws))
     for start in range(0, num_quantities, width):
-        block = np.asarray(values[:, :, start : start + width], dtype=np.float64)
-        usable = _varies(block)
+        chunk = np.asarray(values[:, :, start : start + width], dtype=np.float64)
+        usable = _varies(chunk)
         if not usable.any():
             continue
         with np.errstate(divide="ignore", invalid="ignore"):
-            numbers = statistic(np.ascontiguousarray(block[:, :, usable]), chain_axis=0, draw_axis=1)
+            numbers = statistic(np.ascontiguousarray(chunk[:, :, usable]), chain_axis=0, draw_axis=1)
         result[start : start + width][usable] = np.asarray(numbers)
     return result
 
 
-def _ess_variogram(block: np.ndarray, **_axes: int) -> np.ndarray:
-    num_chains, num_draws, _ = block.shape
-    block = block - block.mean(axis=(0, 1))
-    variance = (num_draws - 1) / num_draws * block.var(axis=1, ddof=1).mean(axis=0)
+def _ess_variogram(chunk: np.ndarray, **_axes: int) -> np.ndarray:
+    num_chains, num_draws, _ = chunk.shape
+    chunk = chunk - chunk.mean(axis=(0, 1))
+    variance = (num_draws - 1) / num_draws * chunk.var(axis=1, ddof=1).mean(axis=0)
     if num_chains > 1:
-        variance = variance + block.mean(axis=1).var(axis=0, ddof=1)
-    rho = 1 - _variogram(block) / (2 * variance)
+        variance = variance + chunk.mean(axis=1).var(axis=0, ddof=1)
+    rho = 1 - _variogram(chunk) / (2 * variance)
     num_pairs = (num_draws - 2) // 2
     pairs = rho[2 : 2 + 2 * num_pairs].reshape(num_pairs, 2, -1).sum(axis=1)  # (2, 3), (4, 5), ...
     before_the_first_negative = np.logical_and.accumulate(pairs >= 0, axis=0)
@@ -181,14 +180,14 @@ def _ess_variogram(block: np.ndarray, **_axes: int) -> np.ndarray:
     return total / np.maximum(draws_per_effective, 1 / np.log10(total))
 
 
-def _variogram(block: np.ndarray) -> np.ndarray:
-    """V_t for t = 0 to n - 1, `[lag, quantity]`, from values whose mean is near 0 (or figures would cancel)."""
+def _variogram(chunk: np.ndarray) -> np.ndarray:
+    """V_t for t = 0 to n - 1, `[lag, quantity]`; values must have a mean near 0, or digits cancel."""
     from scipy import fft
 
-    num_chains, num_draws, num_quantities = block.shape
+    num_chains, num_draws, num_quantities = chunk.shape
     length = fft.next_fast_len(2 * num_draws, real=True)
     sums = np.zeros((num_draws, num_quantities))
-    for chain in block:
+    for chain in chunk:
         power = np.abs(fft.rfft(chain, length, axis=0)) ** 2
         products = fft.irfft(power, length, axis=0)[:num_draws]  # sums of x_i x_{i-t}
         squares = np.concatenate([np.zeros((1, num_quantities)), np.cumsum(chain**2, axis=0)])
@@ -197,18 +196,18 @@ def _variogram(block: np.ndarray) -> np.ndarray:
     return sums / (num_chains * np.arange(num_draws, 0, -1)[:, None])
 
 
-def _varies(block: np.ndarray) -> np.ndarray:
-    finite = np.isfinite(block).all(axis=(0, 1))
+def _varies(chunk: np.ndarray) -> np.ndarray:
+    finite = np.isfinite(chunk).all(axis=(0, 1))
     with np.errstate(invalid="ignore"):
-        return finite & (block.max(axis=(0, 1)) > block.min(axis=(0, 1)))
+        return finite & (chunk.max(axis=(0, 1)) > chunk.min(axis=(0, 1)))
 
 
 def _moves(values: Any, chain: int) -> bool:
     _, num_draws, num_quantities = np.shape(values)
     first = np.asarray(values[chain, :1])
-    height = max(1, _BLOCK_NUMBERS // num_quantities)
+    height = max(1, _NUMBERS_IN_A_CHUNK // num_quantities)
     for start in range(1, num_draws, height):
-        block = np.asarray(values[chain, start : start + height])
-        if not np.array_equal(block, np.broadcast_to(first, block.shape), equal_nan=True):
+        chunk = np.asarray(values[chain, start : start + height])
+        if not np.array_equal(chunk, np.broadcast_to(first, chunk.shape), equal_nan=True):
             return True
     return False

@@ -1,4 +1,4 @@
-"""What the energies of a chain tell about its momentum refreshments."""
+"""Energy diagnostics: how well momentum resampling explores the energies."""
 
 from collections.abc import Mapping
 
@@ -8,34 +8,36 @@ from ergonet._errors import SettingError
 
 
 def has_momentum(stats: Mapping[str, np.ndarray]) -> bool:
-    """Whether energies are more than minus the log density: a random walk has none that `e_bfmi` could judge.
+    """Whether the energies include a kinetic part, so that `e_bfmi` applies.
 
     Args:
-        stats: of a run: `energy`, `[chain, draw]`, and `lp` of the same shape where it is known.
+        stats: statistics of a run: `energy` if recorded, `[chain, draw]`, and `lp` of the same shape if recorded. Runs
+            of a random walk stored by older versions have an energy that is minus the log density.
     """
-    return "lp" not in stats or not np.array_equal(stats["energy"], -np.asarray(stats["lp"]), equal_nan=True)
+    return "energy" in stats and not (
+        "lp" in stats and np.array_equal(stats["energy"], -np.asarray(stats["lp"]), equal_nan=True)
+    )
 
 
 def e_bfmi(energy: np.ndarray) -> np.ndarray:
-    """Estimated Bayesian fraction of missing information: ``sum (H_n - H_{n-1})^2 / sum (H_n - mean H)^2``.
+    """Estimate the Bayesian fraction of missing information, ``sum (H_n - H_{n-1})^2 / sum (H_n - mean H)^2``.
 
-    Near or above 1 a fresh momentum reaches every energy at once; below 0.3 the chain walks through the
-    energies in small steps and may miss the tails (Betancourt, "Diagnosing suboptimal cotangent
-    disintegrations in Hamiltonian Monte Carlo", 2016).
+    At values near or above 1, momentum resampling reaches every energy in one transition; below 0.3 the chain performs
+    a slow random walk over energies and may miss the tails. Source: Betancourt2016b.
 
     Args:
-        energy: value of the Hamiltonian after each transition, with its own momentum, ``[chain, draw]``.
+        energy: value of the Hamiltonian after each transition, at the returned position and momentum,
+            ``[chain, draw]``.
 
     Returns:
-        ``[chain]``, between 0 and 4; NaN where there are fewer than two draws, the energy is constant or not
-        finite.
+        E-BFMI, ``[chain]``, between 0 and 4; NaN with fewer than two draws, or if the energy is constant or not finite.
 
     Raises:
-        SettingError: ``energy`` has not two dimensions.
+        SettingError: ``energy`` does not have two dimensions.
     """
     energy = np.asarray(energy, dtype=np.float64)
     if energy.ndim != 2:
-        raise SettingError(f"`energy` must be [chain, draw], got shape {energy.shape}.")
+        raise SettingError(f"`energy` must have shape [chain, draw], got {energy.shape}.")
     if energy.shape[1] < 2:
         return np.full(energy.shape[0], np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,8 +1,8 @@
-"""Convergence where it can be judged: in predictions, not in weights.
+"""Convergence in function space: judged on predictions, not on weights.
 
-Hidden units of a network may be permuted and flipped without changing what it computes, so two chains can
-agree on every prediction and on no weight. The same summary serves both; only the one over predictions is a
-reason for alarm.
+Permuting the hidden units of a network or flipping their signs does not change the function that it computes, so two
+chains can agree on every prediction and on no weight. The same summary is computed for both, but only the one over
+predictions decides whether a run is trusted.
 """
 
 from dataclasses import dataclass
@@ -18,19 +18,18 @@ _MOST_ROWS_SEARCHED = 20_000
 
 @dataclass(frozen=True)
 class ConvergenceSummary:
-    """R-hat and effective sample sizes of many quantities, and their worst.
+    """R-hat and effective sample sizes (ESS) of many quantities, and the worst of each.
 
     Attributes:
-        rhat: rank-normalised split R-hat, ``[quantity]``; NaN where it cannot be told.
-        ess_bulk: effective sample size in the bulk, ``[quantity]``.
-        ess_tail: effective sample size in the tails, ``[quantity]``.
-        max_rhat: largest R-hat; NaN for one chain, fewer than four draws, or nothing but degenerate
-            quantities.
-        min_ess_bulk: smallest effective sample size in the bulk.
-        median_ess_bulk: median of them.
-        min_ess_tail: smallest effective sample size in the tails.
-        num_degenerate: quantities that are constant or somewhere not finite; they are left out of the four
-            above.
+        rhat: rank-normalized split R-hat, ``[quantity]``; NaN where it cannot be computed.
+        ess_bulk: bulk ESS, ``[quantity]``.
+        ess_tail: tail ESS, ``[quantity]``.
+        max_rhat: largest R-hat; NaN for a single chain, fewer than four draws, or if all quantities are degenerate.
+        min_ess_bulk: smallest bulk ESS.
+        median_ess_bulk: median bulk ESS.
+        min_ess_tail: smallest tail ESS.
+        num_degenerate: number of quantities that are constant or contain a value that is not finite; they do not
+            enter the four figures above.
     """
 
     rhat: np.ndarray
@@ -43,17 +42,17 @@ class ConvergenceSummary:
     num_degenerate: int
 
 
-def summarise(values: Any) -> ConvergenceSummary:
-    """R-hat and effective sample sizes of every quantity, for monitored predictions and for weights alike.
+def summarize(values: Any) -> ConvergenceSummary:
+    """Compute R-hat and ESS of every quantity, such as monitored predictions or weights.
 
     Args:
-        values: draws, ``[chain, draw, quantity]``; read in blocks, so it may lie on disk.
+        values: draws, ``[chain, draw, quantity]``; read in chunks, so the array may be on disk.
 
     Returns:
-        One number per quantity, and the worst of them with degenerate quantities left out and counted.
+        R-hat and ESS per quantity, and the worst of them over quantities that are not degenerate.
 
     Raises:
-        SettingError: ``values`` has not three dimensions.
+        SettingError: ``values`` does not have three dimensions.
     """
     _, num_draws, _ = chains.check_draws(values)
     rhat, bulk, tail = chains.rhat(values), chains.ess_bulk(values), chains.ess_tail(values)
@@ -71,27 +70,27 @@ def summarise(values: Any) -> ConvergenceSummary:
 
 
 def choose_reference_rows(x: np.ndarray, count: int = 20) -> np.ndarray:
-    """Rows that are spread over the inputs: farthest-point choice, columns scaled alike, no randomness.
+    """Choose rows that are spread over the inputs by deterministic farthest-point sampling on standardized columns.
 
-    The first is the row nearest to the middle, each further one is the row farthest from all chosen before.
-    Among more than 20 000 rows the choice is made from 20 000 at equal distances in the table.
+    The first row chosen is the one closest to the center; each further row is the one farthest from all rows already
+    chosen. With more than 20 000 rows, the choice is made among 20 000 evenly spaced ones.
 
     Args:
         x: inputs, ``[rows, ...]``; further dimensions are features.
-        count: how many rows, at least 1; fewer are returned where there are fewer.
+        count: number of rows to choose, at least 1.
 
     Returns:
-        Ascending indices of rows, ``[min(count, rows)]``, none twice.
+        Ascending indices of distinct rows, ``[min(count, rows)]``.
 
     Raises:
         SettingError: ``count`` is below 1.
-        DataError: there is no row, or a value that is not finite.
+        DataError: there are no rows, or a value is not finite.
     """
     if count < 1:
         raise SettingError(f"`count` must be at least 1, got {count}.")
     inputs = np.asarray(x)
     if inputs.ndim == 0 or inputs.shape[0] == 0:
-        raise DataError(f"Reference rows cannot be chosen from no rows: `x` has shape {inputs.shape}.")
+        raise DataError(f"Reference rows cannot be chosen: `x` has no rows, shape {inputs.shape}.")
     if inputs.shape[0] <= count:
         return np.arange(inputs.shape[0])
     num_searched = min(inputs.shape[0], max(_MOST_ROWS_SEARCHED, count))

@@ -1,4 +1,4 @@
-"""scikit-learn shaped faces: `BayesianClassifier` and `BayesianRegressor`."""
+"""Estimators with the scikit-learn interface: `BayesianClassifier` and `BayesianRegressor`."""
 
 from ergonet._errors import SamplingWarning
 from ergonet.estimators.classifier import BayesianClassifier

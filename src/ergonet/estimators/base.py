@@ -1,10 +1,12 @@
-"""What both estimators share: scaling, sampling, saving."""
+"""Base class of both estimators: scaling, sampling, saving."""
 
+import abc
 import json
 import numbers
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,46 +16,76 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ergonet._errors import CapabilityError, RunDirectoryError, SamplingWarning
+from ergonet.assembly import build
+from ergonet.assembly.build import Task
+from ergonet.assembly.renamed import translate
+from ergonet.assembly.rules import read_table
+from ergonet.assembly.settings import ModelSettings, NetworkSettings, RunSettings
 from ergonet.diagnostics.advice import advise
-from ergonet.estimators import assembly
+from ergonet.draws.samples import Samples, load
+from ergonet.draws.store import write_json
+from ergonet.estimators.parameters import parameter, parameter_of
 from ergonet.inference.run import sample
-from ergonet.inference.samples import Samples, load
-from ergonet.inference.store import write_json
-from ergonet.models.network_posterior import BayesianNetwork
+from ergonet.models.registry import LIKELIHOODS, PRIORS
 from ergonet.prediction.predictive import Prediction, predict
+from ergonet.samplers.registry import KERNELS
 
 FORMAT_VERSION = 1
 SEEDS = 2**31 - 1
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BayesianEstimator(BaseEstimator):
-    """Base of `BayesianClassifier` and `BayesianRegressor`; fitted attributes are described there."""
+    """Base of `BayesianClassifier` and `BayesianRegressor`; fitted attributes are described there.
 
-    hidden: Any
-    activation: str
-    bias: bool
-    prior: Any
-    likelihood: Any
-    kernel: Any
-    num_chains: int
-    num_warmup: int
-    num_draws: int
-    thin: int
-    standardize: bool
-    devices: Any
-    progress: bool
-    random_state: Any
-    n_features_in_: int
+    scikit-learn may set a parameter to any value, hence `| Any`; `fit` validates the parameters.
+    """
 
-    def _fit_network(self, x: np.ndarray, targets: np.ndarray, num_outputs: int, likelihood: Any) -> None:
-        """Scale the inputs, sample the posterior, and warn about what is off."""
+    hidden: Any = parameter_of(NetworkSettings, "hidden")
+    activation: str | Any = parameter_of(NetworkSettings, "activation")
+    bias: bool | Any = parameter_of(NetworkSettings, "bias")
+    prior: Any = parameter(
+        None,
+        f"None: N(0, 1 / fan_in) for weights and N(0, 1) for biases, with output weights 4 times as wide for a "
+        f"classifier and 2 times for a regressor; a name: {PRIORS.listed()}; a table such as `{{'name': "
+        f"'normal-gamma', "
+        f"'parametrization': 'centered'}}`; a prior; or a mapping of leaf patterns (`layers.0.weight`, `*.bias`) to "
+        f"any of these.",
+    )
+    likelihood: Any = parameter(
+        None,
+        f"None: Gaussian for a regressor, Bernoulli for two classes, else categorical; a name: {LIKELIHOODS.listed()}; "
+        f"a table of `name` and settings; or a likelihood. A regressor's is in scaled units.",
+    )
+    kernel: Any = parameter(
+        None,
+        f"None: `ergonet.NUTS()`; a name: {KERNELS.listed()}; settings such as `{{'name': 'hmc', 'num_steps': 32}}`; "
+        f"or a kernel. Only for hierarchical priors: {KERNELS.listed('hyperparameters')}.",
+    )
+    num_chains: int | Any = parameter_of(RunSettings, "num_chains")
+    num_warmup: int | Any = parameter_of(RunSettings, "num_warmup")
+    num_draws: int | Any = parameter_of(RunSettings, "num_draws")
+    thin: int | Any = parameter_of(RunSettings, "thin")
+    standardize: bool | Any = parameter(
+        True, "Scale inputs, and targets of a regressor, to mean 0 and sd 1 on the training rows."
+    )
+    devices: Any = parameter(None, "Worker threads or JAX devices; None: all.")
+    progress: bool | Any = parameter(False, "Whether to show progress.")
+    random_state: Any = parameter(None, "None, an integer, or a NumPy `RandomState`.")
+
+    @abc.abstractmethod
+    def _task(self) -> Task:
+        """Properties of the model that are determined by the training data."""
+
+    def _fit_network(self, x: np.ndarray, targets: np.ndarray) -> None:
+        """Scale the inputs, sample the posterior, and warn about problems."""
         self._learn_input_scale(x)
-        self.model_ = self._network(x.shape[1], num_outputs, likelihood)
+        self.model_ = build.model(self._settings(), self._task())
         posterior = self.model_.condition(self._scaled(x), targets)
         seed = check_random_state(self.random_state).randint(SEEDS)
         self.samples_ = sample(
             posterior,
-            assembly.kernel(self.kernel),
+            build.kernel(self._settings()),
             num_chains=self.num_chains,
             num_warmup=self.num_warmup,
             num_draws=self.num_draws,
@@ -65,17 +97,16 @@ class BayesianEstimator(BaseEstimator):
         self.diagnostics_ = self.samples_.diagnostics()
         self._warn()
 
-    def _network(self, num_inputs: int, num_outputs: int, likelihood: Any) -> BayesianNetwork:
-        """The network with its prior and likelihood, as the parameters say."""
-        network = assembly.network(
-            num_inputs, self.hidden, num_outputs, activation_name=self.activation, bias=self.bias
-        )
-        task = "classification" if likelihood.is_classification else "regression"
-        prior = assembly.prior(self.prior, task=task, hidden=self.hidden, bias=self.bias)
-        return BayesianNetwork(network, prior, likelihood)
+    def _settings(self) -> ModelSettings:
+        """The settings of the model and the sampler, from the parameters."""
+        chosen = {one: getattr(self, one) for one in ("hidden", "activation", "bias")}
+        network = NetworkSettings(**read_table(NetworkSettings, chosen, lambda name: f"`{name}`"))
+        # Objects are in scaled units, and so is a table of an estimator.
+        likelihood = None if self.likelihood is None else LIKELIHOODS.resolve(self.likelihood)
+        return ModelSettings(network=network, prior=self.prior, likelihood=likelihood, kernel=self.kernel)
 
     def _warn(self) -> None:
-        """One warning with a sentence for each thing that is off; divergences have been warned about."""
+        """Issue one warning with a sentence per problem, except divergences, which have been reported before."""
         metrics = {
             "num_chains": self.samples_.num_chains,
             "num_draws": self.samples_.num_draws,
@@ -96,7 +127,7 @@ class BayesianEstimator(BaseEstimator):
         return ((x - self.input_mean_) / self.input_sd_).astype(np.float32)
 
     def _inputs(self, X: Any) -> np.ndarray:
-        """Checked and scaled inputs of new rows."""
+        """Validate and scale the inputs of new rows."""
         check_is_fitted(self, "samples_")
         return self._scaled(np.asarray(validate_data(self, X, reset=False, dtype=np.float64)))
 
@@ -108,11 +139,11 @@ class BayesianEstimator(BaseEstimator):
         """Write the fitted estimator as a folder of Zarr and JSON; no pickle.
 
         Args:
-            path: a folder that does not exist yet.
-            overwrite: replace the draws in a folder that is there.
+            path: the folder to create.
+            overwrite: replace the draws in an existing folder.
 
         Raises:
-            CapabilityError: a parameter is an object that text cannot hold; give it by name.
+            CapabilityError: a parameter is an object that cannot be written as text; give it by name.
             RunDirectoryError: the folder exists.
         """
         check_is_fitted(self, "samples_")
@@ -132,21 +163,22 @@ class BayesianEstimator(BaseEstimator):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Any:
-        """A fitted estimator from a folder that `save` has written.
+        """Load a fitted estimator from a folder written by `save`.
 
         Raises:
-            RunDirectoryError: the folder is not one, or holds another estimator or version.
+            RunDirectoryError: the folder was not written by `save`, or contains another estimator or version.
         """
         file = Path(path) / "estimator.json"
         if not file.exists():
-            raise RunDirectoryError(f"`{path}` holds no estimator.json: it was not written by `save`.")
+            raise RunDirectoryError(f"`{path}` has no estimator.json: it was not written by `save`.")
         content = json.loads(file.read_text(encoding="utf-8"))
         if content.get("format_version") != FORMAT_VERSION or content.get("estimator") != cls.__name__:
             raise RunDirectoryError(
-                f"`{path}` holds a {content.get('estimator')} of format {content.get('format_version')}; this reads a "
-                f"{cls.__name__} of format {FORMAT_VERSION}."
+                f"`{path}` contains a {content.get('estimator')} of format {content.get('format_version')}, but this "
+                f"method reads a {cls.__name__} of format {FORMAT_VERSION}."
             )
-        parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in content["parameters"].items()}
+        given = translate(content["parameters"])
+        parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
         estimator = cls(**parameters)
         estimator._restore(content["fitted"], load(Path(path) / "draws.zarr"))
         return estimator

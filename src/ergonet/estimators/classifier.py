@@ -1,5 +1,6 @@
-"""A Bayesian neural network classifier in scikit-learn's shape."""
+"""A Bayesian neural network classifier with the scikit-learn interface."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,82 +10,36 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ergonet._errors import DataError
-from ergonet.estimators import assembly
+from ergonet.assembly import build
+from ergonet.assembly.build import Task
+from ergonet.draws.samples import Samples
 from ergonet.estimators.base import SEEDS, BayesianEstimator
-from ergonet.inference.samples import Samples
+from ergonet.estimators.parameters import documented
 from ergonet.prediction.predictive import sample_predictive
 
 
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class BayesianClassifier(ClassifierMixin, BayesianEstimator):
-    """Classification by a Bayesian neural network.
+    """Classification with a Bayesian neural network.
 
     Parameters:
-        hidden: units of each hidden layer.
-        activation: tanh, relu, sigmoid, silu, gelu or softplus.
-        bias: whether layers have biases.
-        prior: None: N(0, 1 / fan_in) weights and N(0, 1) biases, with output weights 4 times as wide; a name such as
-            `normal`; a table such as `{"name": "normal-gamma", "parametrisation": "centered"}`; a prior; or a mapping
-            of leaf patterns (`layers.0.weight`, `*.bias`) to any of these.
-        likelihood: None: Bernoulli for two classes, else categorical; a name, a table, or a likelihood.
-        kernel: None: `ergonet.NUTS()`; a name: nuts, xhmc, hmc, windowed, mala or random-walk; settings such as
-            `{"name": "hmc", "num_steps": 32}`; or a kernel. For priors that learn their scales also gibbs, dynamical-a
-            and dynamical-b.
-        num_chains: independent chains, at least 1.
-        num_warmup: transitions of each chain that tune the kernel and are not kept.
-        num_draws: kept draws of each chain.
-        thin: transitions for each kept draw.
-        standardize: scale inputs to mean 0 and sd 1 by the training rows.
-        devices: worker threads or JAX devices; None: all.
-        progress: whether to show progress.
-        random_state: None, an integer, or a NumPy `RandomState`.
+        {parameters}
 
     Attributes:
-        classes_: the labels as they were given, sorted.
+        classes_: the class labels, sorted.
         samples_: the draws.
         diagnostics_: R-hat and effective sample sizes of predictions, divergences, E-BFMI.
         model_: the network with its prior and likelihood.
-        n_features_in_, feature_names_in_: as everywhere in scikit-learn.
+        n_features_in_, feature_names_in_: as in other scikit-learn estimators.
     """
-
-    def __init__(  # scikit-learn may set a parameter to anything (`| Any`); what is wrong is said by `fit`
-        self,
-        *,
-        hidden: Any = (50,),
-        activation: str | Any = "tanh",
-        bias: bool | Any = True,
-        prior: Any = None,
-        likelihood: Any = None,
-        kernel: Any = None,
-        num_chains: int | Any = 4,
-        num_warmup: int | Any = 500,
-        num_draws: int | Any = 500,
-        thin: int | Any = 1,
-        standardize: bool | Any = True,
-        devices: Any = None,
-        progress: bool | Any = False,
-        random_state: Any = None,
-    ):
-        self.hidden = hidden
-        self.activation = activation
-        self.bias = bias
-        self.prior = prior
-        self.likelihood = likelihood
-        self.kernel = kernel
-        self.num_chains = num_chains
-        self.num_warmup = num_warmup
-        self.num_draws = num_draws
-        self.thin = thin
-        self.standardize = standardize
-        self.devices = devices
-        self.progress = progress
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> "BayesianClassifier":
         """Sample the posterior given X `[rows, features]` and labels y `[rows]`.
 
         Raises:
-            SettingError: a parameter is out of its range.
-            DataError: y holds one class only.
+            SettingError: a parameter is out of range.
+            DataError: `y` has only one class.
             ValueError: the data are not finite, empty, or of different lengths.
         """
         x, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
@@ -93,15 +48,14 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         self.classes_, index = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise DataError(
-                f"`y` holds one class only ({self.classes_[0]!r}), so there is nothing to tell apart. "
+                f"`y` has only one class ({self.classes_[0]!r}), so there is nothing to classify. "
                 f"Classifier can't train when only one class is present."
             )
-        likelihood = self._likelihood()
-        self._fit_network(np.asarray(x), index.astype(np.int32), likelihood.num_outputs(len(self.classes_)), likelihood)
+        self._fit_network(np.asarray(x), index.astype(np.int32))
         return self
 
-    def _likelihood(self) -> Any:
-        return assembly.likelihood(self.likelihood, task="classification", num_classes=len(self.classes_))
+    def _task(self) -> Task:
+        return Task("classification", self.n_features_in_, len(self.classes_))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities averaged over the posterior, `[rows, classes]`, in the order of `classes_`."""
@@ -130,6 +84,4 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         super()._restore(fitted, samples)
         dtype = np.dtype(fitted["dtype"]) if fitted["dtype"] != "|O" else object
         self.classes_ = np.array(fitted["classes_"], dtype=dtype)
-        likelihood = self._likelihood()
-        outputs = likelihood.num_outputs(len(self.classes_))
-        self.model_ = self._network(self.n_features_in_, outputs, likelihood)
+        self.model_ = build.model(self._settings(), self._task())

@@ -1,1 +1,1 @@
-"""Hamiltonian dynamics: phase points, metrics, integrators and the energy, each in one place."""
+"""Hamiltonian dynamics: phase points, metrics, integrators and energies."""

@@ -1,7 +1,7 @@
-"""The Hamiltonian and the one test for a divergence.
+"""The Hamiltonian and the test for divergences.
 
-H(q, p) = U(q) + p'M^-1 p / 2. A trajectory has diverged where H exceeds its start by more than 1000 or is
-not finite (Stan; algorithms of Lau 2018, section 2.3).
+H(q, p) = U(q) + p'M^-1 p / 2. A trajectory diverges if H exceeds its value at the start by more than 1000 or is not
+finite (Stan; Lau2018, section 2.3).
 """
 
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ DIVERGENCE_THRESHOLD = 1000.0
 
 
 def kinetic_energy(momentum: Position) -> Scalar:
-    """|w|^2 / 2 for a standardised momentum w, which equals p'M^-1 p / 2."""
+    """|r|^2 / 2 for a standardized momentum r, which equals p'M^-1 p / 2."""
     return 0.5 * jnp.dot(momentum, momentum)
 
 
@@ -23,11 +23,11 @@ def total_energy(phase: Phase) -> Scalar:
 
 
 def momentum_products(momentum: Position, previous: Position) -> tuple[Scalar, Scalar]:
-    """|w|^2 and w'w_previous, summed at once: each dot by itself would be four loops on a CPU."""
+    """|r|^2 and r'r_previous in one sum: each dot product alone would be four loops on a CPU."""
     square, cross = jnp.sum(jnp.stack([momentum * momentum, momentum * previous]), axis=1)
     return square, cross
 
 
 def is_divergent(energy_error: Scalar) -> Flag:
-    """True where `energy_error = H - H_start` is above the threshold, infinite or not a number."""
+    """Whether `energy_error = H - H_start` is above the threshold, infinite or NaN."""
     return ~((energy_error <= DIVERGENCE_THRESHOLD) & (energy_error > -jnp.inf))

@@ -1,24 +1,24 @@
 """Symplectic integrators as palindromic lists of coefficients.
 
-A step alternates kicks `w -= b e L^T grad U(q)` and drifts `q += a e L w`, with coefficients
-b1, a1, b2, ..., a1, b1 that read the same in both directions, so every integrator here is reversible,
-volume preserving and symmetric. The gradient at the end of a step is carried to the next, so a step costs
-one gradient per drift. Sources: leapfrog, Neal 2011 section 2.3; two-stage minimum-norm, Blanes, Casas and
-Sanz-Serna 2014; fourth order, Yoshida 1990.
+A step alternates kicks `r -= b e L^T grad U(q)` and drifts `q += a e L r` with palindromic coefficients b1, a1, b2,
+..., a1, b1, so every integrator here is reversible, volume preserving and symmetric. The gradient at the end of a step
+is carried to the next, so a step costs one gradient per drift. Sources: leapfrog, Neal2011, section 2.3; two-stage,
+Blanes2014; minimal norm, McLachlan1995; fourth order, Yoshida1990.
 """
 
 import abc
 from collections.abc import Callable
+from dataclasses import replace
 
 import equinox as eqx
 from jax import lax
 
 from ergonet._checks import is_number
-from ergonet._errors import SettingError, suggest
+from ergonet._errors import SettingError
 from ergonet._types import Position, Scalar
 from ergonet.hamiltonian.metric import AbstractMetric
-from ergonet.hamiltonian.phase import Phase, phase_at
-from ergonet.models.target import Target
+from ergonet.hamiltonian.phase import AbstractPoint, Phase, phase_at
+from ergonet.target.contract import AbstractDensity
 
 PositionMap = Callable[[Position, Position], tuple[Position, Position]]
 
@@ -32,8 +32,8 @@ class AbstractIntegrator(eqx.Module):
         """Potential gradients that one step costs."""
 
     @abc.abstractmethod
-    def step(self, target: Target, metric: AbstractMetric, step_size: Scalar, phase: Phase) -> Phase:
-        """One step of signed size `step_size` from `phase`, with a force at its end if it began with one."""
+    def step(self, target: AbstractDensity, metric: AbstractMetric, step_size: Scalar, start: AbstractPoint) -> Phase:
+        """Take one step of signed size `step_size` from `start`; the end has a force if the start has one."""
 
 
 class Composition(AbstractIntegrator):
@@ -71,49 +71,53 @@ class Composition(AbstractIntegrator):
     def gradients_per_step(self) -> int:
         return len(self.coefficients) // 2
 
-    def step(self, target: Target, metric: AbstractMetric, step_size: Scalar, phase: Phase) -> Phase:
+    def step(self, target: AbstractDensity, metric: AbstractMetric, step_size: Scalar, start: AbstractPoint) -> Phase:
         kicks, drifts = self.coefficients[::2], self.coefficients[1::2]
-        keeps_force = phase.force is not None
-        force = metric.to_momentum(phase.gradient) if phase.force is None else phase.force
-        momentum = phase.momentum - (kicks[0] * step_size) * force
-        for kick, drift in zip(kicks[1:], drifts, strict=True):
-            position = phase.position + (drift * step_size) * metric.to_position(momentum)
-            if self.after_drift is not None:
-                position, momentum = self.after_drift(position, momentum)
-            position = lax.optimization_barrier(position)  # else XLA works it out anew for each of its readers
-            phase = phase_at(target, position, momentum)
-            force = metric.to_momentum(phase.gradient)
-            momentum = momentum - (kick * step_size) * force
-        return Phase(phase.position, momentum, phase.potential, phase.gradient, force if keeps_force else None)
+        force = metric.to_momentum(start.gradient) if start.force is None else start.force
+        momentum = start.momentum - (kicks[0] * step_size) * force
+        phase = self._drift(target, metric, drifts[0] * step_size, start.position, momentum)
+        for kick, drift in zip(kicks[1:-1], drifts[1:], strict=True):
+            momentum = phase.momentum - (kick * step_size) * metric.to_momentum(phase.gradient)
+            phase = self._drift(target, metric, drift * step_size, phase.position, momentum)
+        force = metric.to_momentum(phase.gradient)
+        momentum = phase.momentum - (kicks[-1] * step_size) * force
+        return replace(phase, momentum=momentum, force=None if start.force is None else force)
+
+    def _drift(
+        self, target: AbstractDensity, metric: AbstractMetric, time: Scalar, position: Position, momentum: Position
+    ) -> Phase:
+        position = position + time * metric.to_position(momentum)
+        if self.after_drift is not None:
+            position, momentum = self.after_drift(position, momentum)
+        position = lax.optimization_barrier(position)  # otherwise XLA recomputes it for each of its readers
+        return phase_at(target, position, momentum)
 
 
 _B_TWO_STAGE = 0.21178
+_B_MINIMAL_NORM = 0.1931833275037836
 _CUBE = 2.0 ** (1.0 / 3.0)
 _YOSHIDA_OUTER = 1.0 / (2.0 - _CUBE)
 _YOSHIDA_INNER = 1.0 - 2.0 * _YOSHIDA_OUTER
 
-_COEFFICIENTS = {
-    "leapfrog": (0.5, 1.0, 0.5),
-    "two-stage": (_B_TWO_STAGE, 0.5, 1.0 - 2.0 * _B_TWO_STAGE, 0.5, _B_TWO_STAGE),
-    "yoshida": (
-        _YOSHIDA_OUTER / 2,
-        _YOSHIDA_OUTER,
-        (_YOSHIDA_OUTER + _YOSHIDA_INNER) / 2,
-        _YOSHIDA_INNER,
-        (_YOSHIDA_OUTER + _YOSHIDA_INNER) / 2,
-        _YOSHIDA_OUTER,
-        _YOSHIDA_OUTER / 2,
-    ),
-}
+
+def leapfrog() -> Composition:
+    """Half a kick, a drift, half a kick: order 2, one gradient per step."""
+    return Composition((0.5, 1.0, 0.5))
 
 
-def integrator_names() -> tuple[str, ...]:
-    """Known integrators: leapfrog (order 2), two-stage minimum-norm (order 2), yoshida (order 4)."""
-    return tuple(_COEFFICIENTS)
+def two_stage() -> Composition:
+    """Two stages: order 2, two gradients per step."""
+    return Composition((_B_TWO_STAGE, 0.5, 1.0 - 2.0 * _B_TWO_STAGE, 0.5, _B_TWO_STAGE))
 
 
-def integrator(name: str) -> Composition:
-    """The integrator of that name; an unknown name is a `SettingError` with the nearest ones."""
-    if name not in _COEFFICIENTS:
-        raise SettingError(f"`integrator={name!r}` is not known. {suggest(name, _COEFFICIENTS)}")
-    return Composition(coefficients=_COEFFICIENTS[name])
+def minimal_norm() -> Composition:
+    """Two stages with the smallest error norm: order 2, two gradients per step."""
+    return Composition((_B_MINIMAL_NORM, 0.5, 1.0 - 2.0 * _B_MINIMAL_NORM, 0.5, _B_MINIMAL_NORM))
+
+
+def yoshida() -> Composition:
+    """Three leapfrog steps, the middle one backward: order 4, three gradients per step."""
+    kicks = (_YOSHIDA_OUTER / 2, (_YOSHIDA_OUTER + _YOSHIDA_INNER) / 2)
+    return Composition(
+        (kicks[0], _YOSHIDA_OUTER, kicks[1], _YOSHIDA_INNER, kicks[1], _YOSHIDA_OUTER, kicks[0]),
+    )

@@ -1,10 +1,11 @@
-"""Metrics: identity, diagonal and dense inverse mass matrices, and what each learns them from.
+"""Metrics: identity, diagonal and dense inverse mass matrices, and how each is learned.
 
-Every metric is a factor L of its inverse mass matrix M^-1 = L L^T. Trajectories carry standardised
-momenta (`phase.py`), so a leapfrog step needs only products with the factor, L^T gradient for each kick and
-L momentum for the drift, and the no-U-turn criteria and the kinetic energy need none.
+A metric is represented by a factor L of its inverse mass matrix, M^-1 = L L^T. Trajectories carry standardized momenta
+(`phase.py`), so a leapfrog step needs only products with the factor, L^T g for each kick and L r for the drift; the
+generalized no-U-turn criterion and the kinetic energy need no product.
 
-A warm-up takes the moments of what a metric says it observes of each state, and asks it for the metric that they make.
+During the warm-up, the moments of what a metric observes in each state are accumulated, and the metric of the same kind
+is made from them.
 """
 
 import abc
@@ -12,52 +13,54 @@ import itertools
 from typing import ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ergonet._errors import SettingError
 from ergonet._types import Array, Float, Position, Scalar
 
 SHRINKAGE = 1e-3
 PANEL_ROWS, LARGEST_PANELS = 256, 8
-NO_VARIATION = 1e-4  # a gradient whose sd is a smaller share of its mean is constant but for rounding
+NO_VARIATION = 1e-4  # a gradient whose sd is a smaller fraction of its mean is constant up to rounding
 
 
 class AbstractMetric(eqx.Module):
     """Inverse mass matrix M^-1 = L L^T of the kinetic energy p'M^-1 p / 2.
 
     Attributes:
-        keeps_force: whether L^T g costs more to make anew than to carry from one step to the next.
+        keeps_force: whether recomputing the force L^T g costs more than carrying it from one step to the next.
     """
 
     keeps_force: ClassVar[bool] = False
 
     @abc.abstractmethod
     def to_position(self, momentum: Position) -> Position:
-        """L w: the velocity (M^-1 p) of a standardised momentum w."""
+        """L r: the velocity M^-1 p of a standardized momentum r."""
 
     @abc.abstractmethod
     def to_momentum(self, gradient: Position) -> Position:
-        """L^T g: the force of a potential gradient on the standardised momentum."""
+        """L^T g: the force that the potential gradient g exerts on the standardized momentum."""
 
     @abc.abstractmethod
     def textbook_momentum(self, momentum: Position) -> Position:
-        """P = L^-T w, the momentum with p ~ N(0, M)."""
+        """The textbook momentum p = L^-T r, which is N(0, M)."""
 
     @abc.abstractmethod
     def observed(self, position: Position, gradient: Position) -> Float[Array, "observed"]:
-        """What of a state (its position, its potential's gradient) this metric learns from."""
+        """The part of a state (position and potential gradient) that this metric learns from."""
 
     @abc.abstractmethod
     def blank_moments(self, position: Position) -> Array:
-        """Zeros in the shape of the second moments that this metric learns from: `[observed(, observed)]` or `[0]`."""
+        """Zeros in the shape of the second moments that this metric needs: `[observed(, observed)]` or `[0]`."""
 
     @abc.abstractmethod
     def learned(self, count: Scalar, mean: Float[Array, "observed"], squares: Array) -> "AbstractMetric":
-        """The metric of the same kind from the moments of what was observed.
+        """Make the metric of the same kind from the moments of the observations.
 
         Args:
-            count: observations, above 1.
-            mean: their mean.
+            count: number of observations, above 1.
+            mean: mean of the observations.
             squares: sums of squared deviations (or of products of deviations) in the shape of `blank_moments`.
         """
 
@@ -67,15 +70,15 @@ class AbstractMetric(eqx.Module):
 
     @abc.abstractmethod
     def leading(self, count: int) -> "AbstractMetric":
-        """The metric of the first `count` coordinates, whose inverse mass matrix is the leading block of this one."""
+        """The metric of the first `count` coordinates; its inverse mass matrix is the leading submatrix."""
 
     @abc.abstractmethod
     def inverse_mass_matrix(self, position: Position) -> Array:
-        """M^-1, as `[dim]` where it is diagonal, else `[dim, dim]`."""
+        """M^-1, as `[dim]` if it is diagonal and `[dim, dim]` otherwise."""
 
 
 class IdentityMetric(AbstractMetric):
-    """M = I. Learns nothing."""
+    """M = I; nothing is learned."""
 
     def to_position(self, momentum: Position) -> Position:
         return momentum
@@ -124,7 +127,7 @@ class AbstractDiagonalMetric(AbstractMetric):
 
 
 class DiagonalMetric(AbstractDiagonalMetric):
-    """A diagonal M^-1 learned from positions: their variances."""
+    """A diagonal M^-1 with the variances of the positions."""
 
     scale: Float[Array, "dim"]
 
@@ -147,11 +150,10 @@ class DiagonalMetric(AbstractDiagonalMetric):
 class GradientDiagonalMetric(AbstractDiagonalMetric):
     """A diagonal M^-1 learned from positions and gradients: M^-1_ii = sqrt(Var q_i / Var g_i).
 
-    This minimises the Fisher divergence between the density and a normal with that diagonal. On independent normals
-    it is exact from the second draw on, because gradients are positions over variances; under correlation it lies
-    between the variance and the inverse of the precision, Sigma_ii and 1 / (Sigma^-1)_ii, as their geometric mean. A
-    coordinate whose gradient did not vary gets its variance, as in `DiagonalMetric`. Source: Seyboldt, Carlson and
-    Carpenter 2024 (nutpie).
+    This choice minimizes the Fisher divergence between the density and a normal distribution with that diagonal
+    covariance. For independent normals it is exact from the second draw on, because the gradient is the position
+    divided by the variance; for correlated normals it is the geometric mean of Sigma_ii and 1 / (Sigma^-1)_ii. A
+    coordinate whose gradient does not vary gets its variance, as in `DiagonalMetric`. Source: Seyboldt2026 (nutpie).
     """
 
     scale: Float[Array, "dim"]
@@ -179,17 +181,17 @@ class GradientDiagonalMetric(AbstractDiagonalMetric):
 
 
 class DenseMetric(AbstractMetric):
-    """M^-1 = L L^T with a lower triangular factor L, of which the upper half is not kept.
+    """M^-1 = L L^T with a lower triangular factor L, stored without most of its upper half.
 
-    A product with L waits for memory, so L is held as panels: some whole rows each, as far as their last diagonal
-    element. Eight of them hold little more than half of the square.
+    Products with L are limited by memory bandwidth, so L is stored as panels of whole rows, each cut off at its last
+    diagonal element. Eight panels hold little more than half of the square matrix.
     """
 
     keeps_force: ClassVar[bool] = True
     panels: tuple[Float[Array, "rows columns"], ...]
 
     def __init__(self, factor: Float[Array, "dim dim"]):
-        """The metric with this L, lower triangular with a positive diagonal."""
+        """Make the metric with this factor L, lower triangular with a positive diagonal."""
         edges = _panel_edges(factor.shape[0])
         self.panels = tuple(factor[low:high, :high] for low, high in itertools.pairwise(edges))
 
@@ -211,7 +213,7 @@ class DenseMetric(AbstractMetric):
 
     def textbook_momentum(self, momentum: Position) -> Position:
         parts = []
-        for panel in reversed(self.panels):  # back substitution in L^T p = w
+        for panel in reversed(self.panels):  # back substitution in L^T p = r
             rows, high = panel.shape
             block, left = panel[:, high - rows :], panel[:, : high - rows]
             part = lax.linalg.triangular_solve(
@@ -245,16 +247,16 @@ class DenseMetric(AbstractMetric):
 
 
 def _panel_edges(dim: int) -> list[int]:
-    """Where the panels of a triangular matrix begin, and its end: one panel for each 256 rows begun, at most 8."""
+    """First rows of the panels of a triangular matrix, and its end: a panel per 256 rows (rounded up), at most 8."""
     count = min(LARGEST_PANELS, -(-dim // PANEL_ROWS))
     return [dim * index // count for index in range(count + 1)]
 
 
 def shrunk_covariance(count: Scalar, squares: Array) -> Array:
-    """Sample covariance shrunk towards 1e-3 I, as Stan does: n / (n + 5) S + 1e-3 * 5 / (n + 5) I.
+    """Shrink the sample covariance S toward 1e-3 I as Stan does: n / (n + 5) S + 1e-3 * 5 / (n + 5) I.
 
     Args:
-        count: observations n.
+        count: number of observations n.
         squares: sums of squared deviations `[dim]`, or of their products `[dim, dim]`.
     """
     covariance = squares / jnp.maximum(count - 1, 1)
@@ -265,32 +267,35 @@ def shrunk_covariance(count: Scalar, squares: Array) -> Array:
 
 
 def correlation_shrinkage(count: Scalar, covariance: Float[Array, "dim dim"]) -> Scalar:
-    """The share of every correlation that a dense metric leaves out: 5 / (n + 5) / (1 + (n / dim)^4) + rounding.
+    """The fraction by which a dense metric shrinks every correlation: 5 / (n + 5) / (1 + (n / dim)^4) + rounding.
 
-    Stan's floor is absolute, in the units of the position: of fewer draws than dimensions, spread wider than 1, it
-    leaves a matrix without a Cholesky factor in single precision, or one with directions far too narrow.
-    So correlations shrink with the weight that Stan gives its guess beside n draws, which hardly counts beyond twice
-    as many draws as dimensions; variances stay Stan's. The other term is the rounding of sums of n products.
+    Stan's regularization is absolute, in the units of the position. With fewer draws than dimensions and variances
+    above 1, it can leave a matrix without a Cholesky factor in float32, or with directions that are far too narrow.
+    Here, correlations are shrunk by the weight that Stan gives its prior guess at n draws, which becomes negligible for
+    more than twice as many draws as dimensions; variances are as in Stan. The second term covers the rounding error of
+    sums of n products.
     """
     dim = covariance.shape[0]
     rounding = jnp.finfo(covariance.dtype).eps * jnp.sqrt(dim * count)
     return 5 / (count + 5) / (1 + (count / dim) ** 4) + rounding
 
 
-_METRICS = ("identity", "diagonal", "diagonal-gradient", "dense")
+def first_metric(choice: str | AbstractMetric, position: Position) -> AbstractMetric:
+    """The metric at the start of a chain: a given one, or the identity in the form that the named metric learns.
 
-
-def metric_names() -> tuple[str, ...]:
-    """The names that kernels, settings files and the command line take."""
-    return _METRICS
-
-
-def first_metric(name: str, position: Position) -> AbstractMetric:
-    """The metric that a warm-up starts from: the identity, in the shape that `name` will learn."""
-    if name == "identity":
+    Raises:
+        SettingError: a given metric is of other dimensions than the position.
+    """
+    if isinstance(choice, AbstractMetric):
+        metric = jax.tree.map(lambda leaf: jnp.asarray(leaf, position.dtype), choice)
+        dim = metric.inverse_mass_matrix(position).shape[0]
+        if dim != position.size:
+            raise SettingError(f"`metric` is of dimension {dim}, but positions are of dimension {position.size}.")
+        return metric
+    if choice == "identity":
         return IdentityMetric()
-    if name == "diagonal":
+    if choice == "diagonal":
         return DiagonalMetric(scale=jnp.ones_like(position))
-    if name == "diagonal-gradient":
+    if choice == "diagonal-gradient":
         return GradientDiagonalMetric(scale=jnp.ones_like(position))
     return DenseMetric(factor=jnp.eye(position.size, dtype=position.dtype))

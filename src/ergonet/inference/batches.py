@@ -1,9 +1,10 @@
-"""A batch of chains in one program, for accelerators: the programs of `chains.py` with a lane per chain.
+"""Vmapped chains, for accelerators: the programs of `chains.py` for all chains of a device at once.
 
-Lanes do not wait for each other: a step of the loop advances every lane by one gradient, and a lane whose trajectory
-has ended concludes it, learns, and begins its next transition while the others go on.
+Chains do not wait for each other: a step of the loop advances every chain by one gradient, and a chain whose trajectory
+has ended concludes it, adapts, and begins its next transition while the others continue.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -11,97 +12,100 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ergonet._types import Array, Bool, Count
+from ergonet._types import Array, Count
+from ergonet.adaptation.learner import Transition
+from ergonet.adaptation.machine import Adaptation
+from ergonet.draws import statistics
 from ergonet.inference import chains
-from ergonet.inference.chains import ChainRecord, Draws, Plan
-from ergonet.models.target import Target
+from ergonet.inference.chains import ChainRecord, Draws
 from ergonet.samplers.base import AbstractKernel, Tuning
+from ergonet.target.contract import AbstractTarget
+
+
+class _Moving(eqx.Module):
+    """A chain within a transition.
+
+    Attributes:
+        record: the chain before the transition.
+        trajectory: trajectory of the kernel.
+        tuning: tuning of the transition.
+        totals: statistics of the draw so far.
+        draws: draws of the chunk so far.
+    """
+
+    record: ChainRecord
+    trajectory: Any
+    tuning: Tuning
+    totals: Any
+    draws: Draws
 
 
 def finish_stage(
-    kernel: AbstractKernel, target: Target, record: ChainRecord, plan: Plan, tuning_rests: Bool[Array, ""]
+    kernel: AbstractKernel, target: AbstractTarget, record: ChainRecord, adaptation: Adaptation
 ) -> ChainRecord:
-    """`chains.finish_stage` for every lane."""
-    return jax.vmap(lambda lane: chains.finish_stage(kernel, target, lane, plan, tuning_rests))(record)
+    """`chains.finish_stage` for every chain; leaves of the record are `[chain, ...]`."""
+    return jax.vmap(lambda one: chains.finish_stage(kernel, target, one, adaptation))(record)
 
 
 def advance_chain(
     kernel: AbstractKernel,
-    target: Target,
+    target: AbstractTarget,
     record: ChainRecord,
-    plan: Plan,
+    adaptation: Adaptation,
     count: Count,
     *,
     thin: Count,
     capacity: int,
 ) -> tuple[ChainRecord, Draws]:
-    """`count` kept draws of `thin` transitions for every lane; draws are `[chain, draw, ...]`."""
-    lanes = record.transition.shape[0]
-    single = jax.tree.map(lambda leaf: leaf[0], record)
-    blank = chains.blank_draws(kernel, target, single, capacity)
-    draws = jax.tree.map(lambda leaf: jnp.zeros((lanes, *leaf.shape), leaf.dtype), blank)
-    first = record.transition
-    wanted = (count * thin).astype(first.dtype)
+    """Make `count` draws of `thin` transitions for every chain; draws are `[chain, draw, ...]`."""
+    named, dtype = kernel.statistics(), record.state.position.dtype
+    first, nothing = record.transition, statistics.blank(named, dtype)
+    wanted, every = (count * thin).astype(first.dtype), thin.astype(first.dtype)
 
-    def begin(lane: ChainRecord):
-        tuning = chains.proposed_length(kernel, lane, plan)
-        key = jax.random.fold_in(lane.key, lane.transition)
-        return kernel.begin(key, target.around(lane.origin), lane.state, tuning), tuning
+    def begin(record: ChainRecord, totals: Any, draws: Draws) -> _Moving:
+        tuning = adaptation.propose(record.memories, record.tuning)
+        key = jax.random.fold_in(record.key, record.transition)
+        trajectory = kernel.begin(key, target.relative_to(record.reference), record.state, tuning)
+        return _Moving(record=record, trajectory=trajectory, tuning=tuning, totals=totals, draws=draws)
 
-    def conclude(lane: ChainRecord, trajectory: Any, tuning: Tuning, lane_draws: Draws, start: Array):
-        state, info = kernel.conclude(trajectory)
-        learning, new_tuning = chains.learn(kernel, target, lane, tuning, plan, state, info)
-        index = ((lane.transition - start) // thin.astype(start.dtype)).astype(jnp.int32)
-        is_first = (lane.transition - start) % thin.astype(start.dtype) == 0
-        row = chains.drawn(state, lane.tuning.step_size, info, lane.origin)
-        before = jax.tree.map(lambda all_: all_[index], lane_draws)
-        merged = chains.merge_infos(before.info, row.info)
-        info = jax.tree.map(lambda one, both: jnp.where(is_first, one, both), row.info, merged)
-        row = eqx.tree_at(lambda r: r.info, row, info)
-        lane_draws = jax.tree.map(
-            lambda all_, new: lax.dynamic_update_index_in_dim(all_, new.astype(all_.dtype), index, 0),
-            lane_draws,
-            row,
-        )
-        lane = ChainRecord(
-            key=lane.key,
-            transition=lane.transition + 1,
-            state=state,
-            tuning=new_tuning,
-            learning=learning,
-            origin=lane.origin,
-        )
-        return lane, *begin(lane), lane_draws
+    def advance(one: _Moving) -> Any:
+        return kernel.advance(target.relative_to(one.record.reference), one.trajectory, one.tuning)
 
-    def pending(carry: Any) -> Array:
-        return jnp.any(carry[0].transition - first < wanted)
+    def conclude(one: _Moving, start: Array) -> _Moving:
+        """Store the result of the transition, and begin the next."""
+        before, (state, info) = one.record, kernel.conclude(one.trajectory)
+        seen = Transition(target=target, before=before.state, after=state, info=info)
+        after = chains.after_transition(adaptation, before, one.tuning, seen)
+        index, place = (part.astype(jnp.int32) for part in jnp.divmod(before.transition - start, every))
+        totals = jax.tree.map(lambda blank, total: jnp.where(place == 0, blank, total), nothing, one.totals)
+        totals = statistics.add(named, totals, info.values())
+        row = chains.drawn(kernel, after, before.tuning.step_size, statistics.finish(named, totals, place + 1))
+        return begin(after, totals, chains.written(one.draws, row, index))
 
-    def body(carry: Any):
-        records, trajectories, tunings, all_draws = carry
-        active = records.transition - first < wanted
-        advanced = jax.vmap(lambda lane, t, u: kernel.advance(target.around(lane.origin), t, u))(
-            records, trajectories, tunings
-        )
-        trajectories = _where(active, advanced, trajectories)
-        ended = active & jax.vmap(kernel.finished)(trajectories)
+    def is_pending(moving: _Moving) -> Array:
+        return moving.record.transition - first < wanted
 
-        def turn(carry: Any):
-            lanes, moving, tuned, kept = carry
-            concluded = jax.vmap(conclude)(lanes, moving, tuned, kept, first)
-            return tuple(_where(ended, new, old) for new, old in zip(concluded, carry, strict=True))
+    def body(moving: _Moving) -> _Moving:
+        active = is_pending(moving)
+        moving = replace(moving, trajectory=_where(active, jax.vmap(advance)(moving), moving.trajectory))
+        ended = active & jax.vmap(kernel.finished)(moving.trajectory)
 
-        carry = (records, trajectories, tunings, all_draws)
-        return lax.cond(jnp.any(ended), turn, lambda unchanged: unchanged, carry)
+        def turn(moving: _Moving) -> _Moving:
+            return _where(ended, jax.vmap(conclude)(moving, first), moving)
 
-    trajectories, tunings = jax.vmap(begin)(record)
-    record, _, _, draws = lax.while_loop(pending, body, (record, trajectories, tunings, draws))
-    return record, draws
+        return lax.cond(jnp.any(ended), turn, lambda unchanged: unchanged, moving)
+
+    def start(record: ChainRecord) -> _Moving:
+        return begin(record, nothing, chains.blank_draws(kernel, record, capacity))
+
+    moving = lax.while_loop(lambda moving: jnp.any(is_pending(moving)), body, jax.vmap(start)(record))
+    return moving.record, moving.draws
 
 
-def _where(mask: Array, new: Any, old: Any):
-    """Lane by lane: `new` where the mask is set."""
+def _where(mask: Array, new: Any, old: Any) -> Any:
+    """Select `new` for chains whose mask is set, otherwise `old`."""
 
-    def choose(one: Array, other: Array):
+    def choose(one: Array, other: Array) -> Array:
         return jnp.where(mask.reshape(mask.shape + (1,) * (one.ndim - 1)), one, other)
 
     return jax.tree.map(choose, new, old)

@@ -1,12 +1,14 @@
-"""Where chains run.
+"""Where chains run: devices, worker threads, and their compiler options.
 
-On a CPU every chain is a program of its own, and one worker thread per core runs them: threads share one compiled
-program, and a chain's draws do not depend on how many run beside it. On an accelerator the chains of a device are
-batched in one program; each lane starts its next transition as soon as its own trajectory ends.
+On a CPU every chain runs by itself on one of the worker threads, one per core: threads share a compiled program, and
+the draws of a chain do not depend on the number of chains. On an accelerator the chains of a device are vmapped in one
+program; each chain starts its next transition as soon as its own trajectory ends.
 """
 
 import os
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +17,18 @@ import jax
 from ergonet._checks import is_integer
 from ergonet._errors import SettingError
 
+# A program runs on the thread that calls it; loops may use 512-bit vectors if the processor has them.
+CPU_OPTIONS: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_prefer_vector_width": 512}
+_held = threading.local()
+
 
 @dataclass(frozen=True)
 class Placement:
-    """Which chains run where.
+    """The assignment of chains to workers and devices.
 
     Attributes:
-        num_workers: worker threads.
-        groups: chains of each job; one chain each on a CPU, all chains of a device on an accelerator.
+        num_workers: number of worker threads.
+        groups: chains of each job; one chain per job on a CPU, all chains of a device on an accelerator.
         devices: the device of each job.
     """
 
@@ -32,7 +38,7 @@ class Placement:
 
     @property
     def is_batched(self) -> bool:
-        """Whether jobs hold several chains in one program."""
+        """Whether jobs have several vmapped chains in one program."""
         return any(len(group) > 1 for group in self.groups) or any(d.platform != "cpu" for d in self.devices)
 
 
@@ -42,14 +48,14 @@ def place(devices: int | Sequence[Any] | None, num_chains: int) -> Placement:
     Args:
         devices: None: all cores of a CPU, or all accelerators that JAX sees; an integer: that many worker threads
             (CPU) or accelerators; or a sequence of `jax.Device`.
-        num_chains: at least 1.
+        num_chains: number of chains, at least 1.
 
     Raises:
-        SettingError: not of these, or fewer than 1.
+        SettingError: `devices` is none of these, or less than 1.
     """
     if isinstance(devices, Sequence) and not isinstance(devices, str):
         if not devices or not all(hasattr(device, "platform") for device in devices):
-            raise SettingError(f"`devices` must hold at least one `jax.Device`, got {devices!r}.")
+            raise SettingError(f"`devices` must contain at least one `jax.Device`, got {devices!r}.")
         chosen = list(devices)
         workers = len(chosen)
     else:
@@ -74,7 +80,20 @@ def place(devices: int | Sequence[Any] | None, num_chains: int) -> Placement:
 
 
 def num_cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def worker_pool(num_workers: int) -> ThreadPoolExecutor:
+    """A pool whose threads have the caller's `jax.enable_x64`, which JAX stores per thread."""
+    is_double = bool(jax.config.jax_enable_x64)
+
+    def enter() -> None:
+        _held.precision = jax.enable_x64(
+            is_double
+        )  # held for the life of the thread, since leaving the context would undo it
+        _held.precision.__enter__()
+
+    return ThreadPoolExecutor(num_workers, thread_name_prefix="ergonet", initializer=enter)

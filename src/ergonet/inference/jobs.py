@@ -1,197 +1,155 @@
-"""A job: the chains of one program, moved from stage to stage in chunks by a worker thread."""
+"""The contract of a job: some chains of one target, which the loop advances chunk by chunk.
 
+A job owns its target, so that a list of jobs may consist of parts of a data set, folds or replicas as well as of the
+chains of one posterior. Everything that changes from chunk to chunk is in `record` and `counters`.
+"""
+
+import abc
 import time
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ergonet.adaptation.warmup import Stage, Warmup
-from ergonet.inference.chains import ChainRecord, Draws, Plan
-from ergonet.inference.programs import Programs
-from ergonet.inference.samples import statistics_of
-from ergonet.inference.store import POSITIONS
-from ergonet.inference.workers import worker_pool
-from ergonet.models.target import Target
-from ergonet.samplers.base import AbstractKernel
+from ergonet.draws.callback import AbstractCallback
+from ergonet.draws.recorder import Chunk
+from ergonet.target.contract import AbstractTarget
 
 CHUNK_SECONDS = 0.5
 CHUNK_BYTES = 4 * 2**20
 LARGEST_CHUNK = 1000
+MOST_TRIES = 100  # attempts to find initial values
+Say = Callable[[str], None]
 
 
 def chunk_capacity(dim: int, itemsize: int) -> int:
-    """Draws that a chunk can hold: 4 MiB of positions, at most 1000, at least 1."""
+    """Number of draws that a chunk can hold: 4 MiB of positions, between 1 and 1000."""
     return max(1, min(LARGEST_CHUNK, CHUNK_BYTES // (dim * itemsize)))
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What all jobs of a run share."""
+class RunPlan:
+    """What the jobs of a run have in common.
 
-    kernel: AbstractKernel
-    target: Target
-    warmup: Warmup
+    Attributes:
+        num_chains: number of chains, at least 1.
+        num_warmup: number of warm-up draws, which are not stored.
+        num_draws: number of draws after the warm-up, before retention.
+        seed: the seed, 0 to 2^63 - 1.
+        init: initial values `[chain, dim]`; None: drawn by the target.
+        callback: called with every draw.
+    """
+
+    num_chains: int
+    num_warmup: int
     num_draws: int
-    thin: int
-    capacity: int
+    seed: int
+    init: np.ndarray | None
+    callback: AbstractCallback
 
 
-@dataclass(frozen=True)
-class Block:
-    """What a chunk leaves behind: rows of each of the job's chains, `[chain, draw, ...]` by field."""
+class AbstractJob(abc.ABC):
+    """Chains of one target. Only one thread calls its methods at a time.
 
-    is_warmup: bool
-    start: int
-    count: int
-    fields: dict[str, np.ndarray]
+    Attributes:
+        chains: indices of the chains in the run.
+        target: the target that they sample.
+        record: a pytree of arrays; together with `counters`, everything that a job needs to continue.
+        counters: integers by name.
+        fault: what is wrong with a chain, in words; empty if nothing. A job with a fault has ended.
+        busy: seconds of work on `warmup` and `sampling`.
+    """
 
-
-class Job:
-    """One or more chains of a device. `step` does the next chunk; only one thread calls it at a time."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        programs: Programs,
-        *,
-        chains: tuple[int, ...],
-        device: Any,
-        is_batched: bool,
-    ):
-        self.chains = chains
+    def __init__(self, chains: tuple[int, ...], target: AbstractTarget):
+        self.chains, self.target = chains, target
+        self.record: Any = None
+        self.counters = {"transitions": 0, "gradients": 0, "divergences": 0}
+        self.fault = ""
         self.busy = {"warmup": 0.0, "sampling": 0.0}
-        self._settings = settings
-        self._programs = programs
-        self._device = device
-        self._is_batched = is_batched
-        self._target = _on(device, settings.target)
-        self._record: Any = None
-        self._stage = 0
-        self._in_stage = 0
-        self._warmed = 0
-        self.drawn = 0
-        self._seconds_per_draw = 0.0
 
     @property
-    def transitions(self) -> int:
-        """Transitions so far."""
-        return self._warmed + self.drawn * self._settings.thin
+    def done(self) -> int:
+        """Number of transitions so far, or of minibatch steps."""
+        return self.counters["transitions"]
 
     @property
+    @abc.abstractmethod
     def total(self) -> int:
-        """Transitions of the whole run."""
-        return self._settings.warmup.num_transitions + self._settings.num_draws * self._settings.thin
+        """Number of transitions of the whole run."""
+
+    @property
+    @abc.abstractmethod
+    def is_warmup(self) -> bool:
+        """Whether the next chunk belongs to the warm-up."""
 
     @property
     def is_finished(self) -> bool:
-        """Whether every draw has been made."""
-        return self.drawn >= self._settings.num_draws
+        """Whether there is nothing more to do."""
+        return bool(self.fault) or self.done >= self.total
 
     @property
-    def record(self) -> Any:
-        """The chains between two chunks."""
-        return self._record
+    @abc.abstractmethod
+    def step_size(self) -> float:
+        """The current step size, averaged over the chains."""
 
-    def start(self, records: list[ChainRecord]) -> None:
-        """Take over chains at their starting positions."""
-        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if self._is_batched else _only(records)
-        self._record = _on(self._device, together)
+    @property
+    @abc.abstractmethod
+    def program(self) -> Hashable:
+        """Identifies the compiled programs; jobs with equal values share them."""
 
-    def compile(self) -> None:
-        """Compile every program, so that nothing compiles later.
+    @abc.abstractmethod
+    def start(self) -> None:
+        """Place every chain at its initial values.
 
-        One is traced while the other compiles. To compile them side by side would gain nothing, because XLA
-        uses several threads for each, and would raise the peak of memory.
+        Raises:
+            StartError: no initial values with a finite density were found.
         """
-        positional, named = self._advance_arguments(self._plan(None), 0)
-        with worker_pool(1) as pool:
-            finishing = self._programs.finish_stage.lower(*self._finish_arguments(Plan.of_search()))
-            compiling = [pool.submit(finishing.compile)]
-            compiling.append(pool.submit(self._programs.advance.lower(*positional, **named).compile))
-            for future in compiling:
-                future.result()
 
-    def search(self) -> None:
-        """Find a first step size, where one is to be learned."""
-        if self._settings.kernel.warmup().tune_step_size:
-            self._record = self._finish(Plan.of_search())
+    @abc.abstractmethod
+    def fields(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+        """Shape per draw and dtype of statistics and positions, by name."""
 
-    def _finish(self, plan: Plan, *, tuning_rests: bool = False) -> Any:
-        return self._programs.finish_stage(*self._finish_arguments(plan, tuning_rests=tuning_rests))
+    @abc.abstractmethod
+    def compile(self) -> None:
+        """Compile the programs, so that nothing compiles later."""
 
-    def _finish_arguments(self, plan: Plan, *, tuning_rests: bool = False) -> tuple[Any, ...]:
-        s = self._settings
-        return s.kernel, self._target, self._record, plan, np.asarray(tuning_rests)
+    @abc.abstractmethod
+    def search(self, say: Say) -> None:
+        """Search for an initial step size unless one is given; `say` reports it to the user."""
 
-    def _advance(self, plan: Plan, count: int) -> tuple[Any, Draws]:
-        positional, named = self._advance_arguments(plan, count)
-        return self._programs.advance(*positional, **named)
+    def step(self) -> Chunk:
+        """The next chunk."""
+        began, phase = time.perf_counter(), "warmup" if self.is_warmup else "sampling"
+        chunk = self.advance()
+        self.counters["gradients"] += int(chunk.fields["gradients"].sum())
+        if not chunk.is_warmup and "diverging" in chunk.fields:
+            self.counters["divergences"] += int(chunk.fields["diverging"].sum())
+        self.fault = chunk.fault
+        self.counters["divergences"] += bool(chunk.fault)
+        self.busy[phase] += time.perf_counter() - began
+        return chunk
 
-    def _advance_arguments(self, plan: Plan, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        s = self._settings
-        thin = 1 if self._stage < len(s.warmup.stages) else s.thin
-        positional = (s.kernel, self._target, self._record, plan, np.asarray(count, np.int32))
-        return positional, {"thin": np.asarray(thin, np.int32), "capacity": s.capacity}
+    @abc.abstractmethod
+    def advance(self) -> Chunk:
+        """Run a chunk of about half a second, within the warm-up or within sampling."""
 
-    def _plan(self, stage: Stage | None) -> Plan:
-        return Plan.of(stage, self._settings.warmup.target_acceptance)
+    @abc.abstractmethod
+    def tuning(self) -> dict[str, np.ndarray]:
+        """The tuned settings, `[chain, ...]` by name."""
 
-    def step(self) -> Block:
-        """The next chunk, and the end of its stage where it completes one."""
-        began = time.perf_counter()
-        s = self._settings
-        is_warmup = self._stage < len(s.warmup.stages)
-        stage = s.warmup.stages[self._stage] if is_warmup else None
-        left = stage.num_transitions - self._in_stage if stage else s.num_draws - self.drawn
-        count = min(left, self._chunk_size(is_warmup=is_warmup))
-        self._record, draws = self._advance(self._plan(stage), count)
-        fields = self._fields(draws, count, is_warmup=is_warmup)
-        start = self._warmed if is_warmup else self.drawn
-        if stage:
-            self._in_stage += count
-            self._warmed += count
-            if self._in_stage == stage.num_transitions:
-                self._finish_stage(stage)
-        else:
-            self.drawn += count
-        elapsed = time.perf_counter() - began
-        per_transition = 1 if is_warmup else s.thin
-        self._seconds_per_draw = elapsed / (count * per_transition)
-        self.busy["warmup" if is_warmup else "sampling"] += elapsed
-        return Block(is_warmup=is_warmup, start=start, count=count, fields=fields)
+    @abc.abstractmethod
+    def summaries(self) -> list[Any]:
+        """The callback's summary of each chain."""
 
-    def _finish_stage(self, stage: Any) -> None:
-        rests = self._settings.warmup.tuning_rests_after(self._stage)
-        self._record = self._finish(self._plan(stage), tuning_rests=rests)
-        self._stage += 1
-        self._in_stage = 0
-
-    def _chunk_size(self, *, is_warmup: bool) -> int:
-        """Draws that take about half a second at the rate of the last chunk."""
-        if not self._seconds_per_draw:
-            return min(10, self._settings.capacity)
-        per_draw = self._seconds_per_draw * (1 if is_warmup else self._settings.thin)
-        return max(1, min(self._settings.capacity, int(CHUNK_SECONDS / per_draw)))
-
-    def _fields(self, draws: Draws, count: int, *, is_warmup: bool) -> dict[str, np.ndarray]:
-        fields = statistics_of(draws, count)
-        if not is_warmup:
-            fields[POSITIONS] = np.asarray(draws.positions)[..., :count, :]
-        if self._is_batched:
-            return fields
-        return {name: values[None] for name, values in fields.items()}
+    @abc.abstractmethod
+    def about(self) -> Mapping[str, Any]:
+        """Description of the kernel and its settings for the record of a run, in JSON types only."""
 
 
-def _on(device: Any, tree: Any) -> Any:
+def on_device(device: Any, tree: Any) -> Any:
     """The same tree with its arrays on a device."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
     return eqx.combine(jax.device_put(arrays, device), rest)
-
-
-def _only(values: list[Any]) -> Any:
-    (value,) = values
-    return value

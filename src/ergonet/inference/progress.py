@@ -1,7 +1,6 @@
-"""What a person sees while chains run: a live table in terminals and notebooks, time-stamped lines elsewhere."""
+"""Progress reports: a live table in terminals and notebooks, time-stamped lines elsewhere."""
 
 import abc
-import math
 import os
 import sys
 import time
@@ -14,17 +13,17 @@ SECONDS_BETWEEN_LINES = 10.0
 
 @dataclass(frozen=True)
 class Tick:
-    """One chain (or batch of chains) after a chunk.
+    """The progress of one job after a chunk.
 
     Attributes:
-        job: number of the job, from 0.
+        job: index of the job.
         phase: `warm-up` or `sampling`.
-        done: transitions so far, of both phases.
-        total: transitions of the whole run.
-        step_size: the present one, averaged over the job's chains.
-        acceptance: mean over the chunk; NaN where there is no test.
-        gradients: potential gradients so far.
-        divergences: while sampling, so far.
+        done: number of transitions so far, in both phases.
+        total: number of transitions of the whole run.
+        step_size: current step size, averaged over the job's chains.
+        acceptance: mean acceptance over the chunk; None for kernels without a Metropolis correction.
+        gradients: number of potential gradients so far.
+        divergences: number of divergences so far while sampling.
     """
 
     job: int
@@ -32,13 +31,13 @@ class Tick:
     done: int
     total: int
     step_size: float
-    acceptance: float
+    acceptance: float | None
     gradients: int
     divergences: int
 
 
 class AbstractProgress(abc.ABC):
-    """Receives what happens, from the main thread only."""
+    """Receives progress reports, from the main thread only."""
 
     @abc.abstractmethod
     def begin(self, num_jobs: int, chains_per_job: int) -> None:
@@ -46,7 +45,7 @@ class AbstractProgress(abc.ABC):
 
     @abc.abstractmethod
     def say(self, message: str) -> None:
-        """A sentence for the person."""
+        """Show a message to the user."""
 
     @abc.abstractmethod
     def tick(self, tick: Tick) -> None:
@@ -80,7 +79,7 @@ class Lines(AbstractProgress):
         """Check and keep the settings.
 
         Args:
-        stream: where lines go; standard error unless given.
+        stream: where lines are written; None: standard error.
         path: a log file to append to instead.
         """
         self._path = Path(path) if path is not None else None
@@ -158,7 +157,7 @@ class Live(AbstractProgress):
             sys.stderr.write(message + "\n")
 
     def tick(self, tick: Tick) -> None:
-        tested = "" if math.isnan(tick.acceptance) else f"  accept {tick.acceptance:.2f}"
+        tested = "" if tick.acceptance is None else f"  accept {tick.acceptance:.2f}"
         detail = f"{tick.phase:8s} step {tick.step_size:.3g}{tested}  div {tick.divergences}"
         self._bars.update(self._tasks[tick.job], completed=tick.done, total=tick.total, detail=detail)
 
@@ -169,7 +168,7 @@ class Live(AbstractProgress):
 
 
 def choose_progress(progress: Any) -> AbstractProgress:
-    """True: live where someone can watch it, else lines; False: nothing; an `AbstractProgress`: itself."""
+    """True: live in a terminal or notebook, otherwise lines; False: nothing; an `AbstractProgress`: itself."""
     if isinstance(progress, AbstractProgress):
         return progress
     if not progress:

@@ -1,1 +1,1 @@
-"""Models: networks, priors, likelihoods, and the target that sampling sees."""
+"""Models: networks, priors, likelihoods, and posteriors of networks as targets."""

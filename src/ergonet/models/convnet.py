@@ -1,7 +1,7 @@
 """Convolutional networks for images.
 
-A layer is a convolution, a normalisation, an activation and a pooling; dense layers follow. Rows come first inside,
-`[rows, height, width, channels]`: convolutions have no use for rows on the last axis.
+A convolutional layer consists of convolution, normalization, activation and pooling; dense layers follow. Internally,
+images are `[rows, height, width, channels]`: convolutions do not benefit from having rows on the last axis.
 """
 
 import math
@@ -15,10 +15,10 @@ from jax import lax
 
 from ergonet._errors import SettingError, suggest
 from ergonet._types import AnyArray, Array, Float
-from ergonet.models.activation import activation as activation_function
 from ergonet.models.network import AbstractNetwork, Leaf, Weights
+from ergonet.models.registry import ACTIVATIONS
 
-NORMALISATIONS = ("group", "batch", "none")
+NORMALIZATIONS = ("group", "batch", "none")
 POOLINGS = ("max", "mean", "none")
 LAYOUTS = ("NHWC", "NCHW")
 _EPSILON = 1e-5
@@ -29,28 +29,28 @@ Seen = Float[Array, "reference height width channels"]  # values of the referenc
 
 
 class ConvNet(AbstractNetwork):
-    """Convolutions with normalisation and pooling, then dense layers with a linear output.
+    """Convolutions with normalization and pooling, then dense layers with a linear output.
 
-    Every entry of `channels` is a layer: a convolution at stride 1 that keeps height and width (zeros around the
-    image), the normalisation, the activation, and pooling over 2x2 windows at stride 2 (an odd last row or column is
-    left out). What comes out is flattened, and `hidden` and the output are dense layers.
+    Each entry of `channels` is a layer: a convolution with stride 1 that preserves height and width (zero padding),
+    normalization, activation, and pooling over 2x2 windows with stride 2 (an odd last row or column is dropped). The
+    result is flattened; `hidden` and the output are dense layers.
 
-    Leaves, layers counted from 0 through both kinds: `layers.0.weight` `[out, in, height, width]` with `layers.0.scale`
-    and `layers.0.shift` `[out]` of its normalisation, or `layers.0.bias` `[out]` without one (a bias before a
-    normalisation would do nothing that the shift does not); dense layers have `layers.2.weight` `[out, in]` and
-    `layers.2.bias`. The scale multiplies; a prior of its own around 1, as in
-    ``{"*.scale": priors.Normal(0.3, mean=1.0), "*": priors.FanInNormal(1.0)}``, keeps channels alive at the start
-    (in a minibatch run, which starts at a tenth of a draw, give `init`).
+    Leaves are numbered from 0 through both kinds of layers. Convolutions have `layers.0.weight` `[out, in, height,
+    width]` with `layers.0.scale` and `layers.0.shift` `[out]` of the normalization, or `layers.0.bias` `[out]` without
+    normalization (the shift makes a bias redundant). Dense layers have `layers.2.weight` `[out, in]` and
+    `layers.2.bias`. The scale is multiplicative; a separate prior around 1, as in
+    ``{"*.scale": priors.Normal(0.3, mean=1.0), "*": priors.FanInNormal(1.0)}``, keeps channels active at the start (a
+    minibatch run starts at a tenth of a prior draw; pass `init` there).
 
-    **Which normalisation goes with a posterior.** ``"group"`` divides each row by its own statistics, so an output is a
-    function of the weights and its row alone, as every formula of Ergonet takes for granted. ``"batch"`` divides by the
-    statistics of all rows of the call: the likelihood of a row depends on the other rows of its minibatch, what a
-    minibatch sampler draws from is no posterior, and predictions would depend on how rows are cut into blocks.
-    Prediction therefore refuses it, until `with_reference` has given rows whose statistics are used in place of those
-    of the call. That network has the same leaves and is again a function of weights and row; it can be used for
-    predicting only, or for sampling as well, which makes a proper posterior for one more pass over the reference rows.
-    (Without reference rows, convergence is monitored with the statistics of the up to 20 monitored rows.)
-    Source of the latter: Salimans et al. 2016, Improved techniques for training GANs, section 3.5.
+    **Normalization and posteriors.** ``"group"`` normalizes each row by its own statistics, so an output depends only
+    on the weights and its row, as all formulas in Ergonet assume. ``"batch"`` normalizes by the statistics of all rows
+    in the call. The likelihood of a row then depends on the other rows of its minibatch, so a minibatch sampler does
+    not sample from a posterior, and predictions would depend on how rows are cut into chunks. Prediction therefore
+    rejects such a network until `with_reference` has fixed the rows that supply the statistics. The resulting network
+    has the same leaves and depends on weights and row only; it can be used for prediction, or also for sampling, which
+    defines a proper posterior at the cost of one more pass over the reference rows. (Without reference rows,
+    convergence is monitored with the statistics of the monitored rows, at most 20.) Source of reference batches:
+    Salimans2016, section 3.5.
     """
 
     image_shape: tuple[int, int, int] = eqx.field(static=True)
@@ -59,7 +59,7 @@ class ConvNet(AbstractNetwork):
     hidden: tuple[int, ...] = eqx.field(static=True)
     num_outputs: int = eqx.field(static=True)
     activation: str = eqx.field(static=True)
-    normalisation: str = eqx.field(static=True)
+    normalization: str = eqx.field(static=True)
     num_groups: int = eqx.field(static=True)
     pooling: str = eqx.field(static=True)
     layout: str = eqx.field(static=True)
@@ -74,7 +74,7 @@ class ConvNet(AbstractNetwork):
         kernel_size: int = 3,
         hidden: Sequence[int] = (64,),
         activation: str = "tanh",
-        normalisation: str = "group",
+        normalization: str = "group",
         num_groups: int = 4,
         pooling: str = "max",
         layout: str = "NHWC",
@@ -82,20 +82,20 @@ class ConvNet(AbstractNetwork):
         """Check and keep the settings.
 
         Args:
-            image_shape: (height, width, channels) of an image, or (height, width) for one channel, whatever the layout.
-            num_outputs: at least 1.
-            channels: of each convolution, at least one.
-            kernel_size: height and width of every convolution's window, at least 1.
+            image_shape: (height, width, channels) of an image, or (height, width) for one channel, in either layout.
+            num_outputs: number of outputs, at least 1.
+            channels: output channels of each convolution; at least one entry.
+            kernel_size: height and width of the convolution kernels, at least 1.
             hidden: units of the dense layers before the output; may be empty.
-            activation: after every layer but the last, by name.
-            normalisation: ``group``, ``batch`` or ``none``; see above.
-            num_groups: of channels that group normalisation takes together; divides each entry of `channels`.
+            activation: name of the activation after every layer but the last.
+            normalization: ``group``, ``batch`` or ``none``; see above.
+            num_groups: number of groups of channels in group normalization; must divide each entry of `channels`.
             pooling: ``max``, ``mean`` or ``none``.
-            layout: of the inputs: ``NHWC`` `[rows, height, width, channels]`, ``NCHW``
-                `[rows, channels, height, width]`, or either of them flattened to `[rows, features]`.
+            layout: layout of the inputs: ``NHWC`` `[rows, height, width, channels]` or ``NCHW``
+                `[rows, channels, height, width]`; either may be flattened to `[rows, features]`.
 
         Raises:
-            SettingError: a setting is out of its range or not known, or pooling leaves nothing of the image.
+            SettingError: a setting is out of range or unknown, or pooling reduces the image to nothing.
         """
         sizes = _whole("image_shape", image_shape)
         if len(sizes) not in (2, 3):
@@ -105,15 +105,17 @@ class ConvNet(AbstractNetwork):
         self.image_shape = (sizes[0], sizes[1], sizes[2] if len(sizes) == 3 else 1)
         self.channels = _whole("channels", channels)
         if not self.channels:
-            raise SettingError("`ConvNet(channels=...)` needs one convolution at least; without any, use an `MLP`.")
+            raise SettingError(
+                "`ConvNet(channels=...)` needs at least one convolution; without convolutions, use an `MLP`."
+            )
         self.kernel_size, self.num_outputs = (
             _whole("kernel_size", (kernel_size,))[0],
             _whole("num_outputs", (num_outputs,))[0],
         )
         self.hidden = _whole("hidden", hidden)
-        activation_function(activation)
+        ACTIVATIONS.entry(activation)
         self.activation = activation
-        self.normalisation = _choice("normalisation", normalisation, NORMALISATIONS)
+        self.normalization = _choice("normalization", normalization, NORMALIZATIONS)
         self.num_groups = _whole("num_groups", (num_groups,))[0]
         self.pooling = _choice("pooling", pooling, POOLINGS)
         self.layout = _choice("layout", layout, LAYOUTS)
@@ -121,7 +123,7 @@ class ConvNet(AbstractNetwork):
         self._check_sizes()
 
     def _check_sizes(self) -> None:
-        if self.normalisation == "group":
+        if self.normalization == "group":
             for count in self.channels:
                 if count % self.num_groups:
                     raise SettingError(
@@ -141,21 +143,21 @@ class ConvNet(AbstractNetwork):
 
     @property
     def rows_interact(self) -> bool:
-        return self.normalisation == "batch" and self.reference is None
+        return self.normalization == "batch" and self.reference is None
 
     def with_reference(self, x: AnyArray) -> "ConvNet":
-        """The same network, with batch statistics of the rows given in place of those of each call.
+        """Return the same network with batch statistics taken from the given rows instead of from each call.
 
         Args:
-            x: inputs as `prepare` takes them, at least 2 rows; some hundred training rows are enough. Every call
-                passes them through the network as well.
+            x: inputs as `prepare` takes them, at least 2 rows; a few hundred training rows suffice. Every call also
+                passes these rows through the network.
 
         Raises:
-            SettingError: the normalisation is another, or x does not fit.
+            SettingError: the normalization is not ``batch``, or `x` does not match the network.
         """
-        if self.normalisation != "batch":
+        if self.normalization != "batch":
             raise SettingError(
-                f'`ConvNet.with_reference` is for `normalisation="batch"`, not for {self.normalisation!r}, which '
+                f'`ConvNet.with_reference` is for `normalization="batch"`, not for {self.normalization!r}, which '
                 "needs no reference rows."
             )
         if len(x) < 2:
@@ -168,7 +170,7 @@ class ConvNet(AbstractNetwork):
         window = (self.kernel_size, self.kernel_size)
         for layer, out in enumerate(self.channels):
             found[f"layers.{layer}.weight"] = Leaf(shape=(out, fan_in, *window), fan_in=fan_in * math.prod(window))
-            for name in ("bias",) if self.normalisation == "none" else ("scale", "shift"):
+            for name in ("bias",) if self.normalization == "none" else ("scale", "shift"):
                 found[f"layers.{layer}.{name}"] = Leaf(shape=(out,), fan_in=1)
             fan_in = out
         fan_in *= math.prod(self._out_shape())
@@ -196,12 +198,12 @@ class ConvNet(AbstractNetwork):
         return inputs if self.layout == "NHWC" else inputs.transpose(0, 3, 1, 2)
 
     def apply(self, weights: Weights, inputs: Array) -> Float[Array, "outputs rows"]:
-        act = activation_function(self.activation)
+        act = ACTIVATIONS.load(self.activation)
         values, seen = inputs, self.reference
         for layer in range(len(self.channels)):
             values = _convolve(values, weights[f"layers.{layer}.weight"])
             seen = None if seen is None else _convolve(seen, weights[f"layers.{layer}.weight"])
-            values, seen = self._normalise(weights, layer, values, seen)
+            values, seen = self._normalize(weights, layer, values, seen)
             values = _pool(act(values), self.pooling)
             seen = None if seen is None else _pool(act(seen), self.pooling)
         values = values.reshape(values.shape[0], -1).T
@@ -211,13 +213,13 @@ class ConvNet(AbstractNetwork):
             values = act(values) if layer < last else values
         return values
 
-    def _normalise(self, weights: Weights, layer: int, values: Images, seen: Seen | None) -> tuple[Images, Seen | None]:
-        """Normalised values, and the same of the reference rows."""
-        if self.normalisation == "none":
+    def _normalize(self, weights: Weights, layer: int, values: Images, seen: Seen | None) -> tuple[Images, Seen | None]:
+        """Normalized values, and normalized values of the reference rows."""
+        if self.normalization == "none":
             return values + weights[f"layers.{layer}.bias"], None
         scale, shift = weights[f"layers.{layer}.scale"], weights[f"layers.{layer}.shift"]
-        if self.normalisation == "group":
-            return _group_normalised(values, self.num_groups) * scale + shift, None
+        if self.normalization == "group":
+            return _group_normalized(values, self.num_groups) * scale + shift, None
         source = values if seen is None else seen
         mean = jnp.mean(source, axis=(0, 1, 2))
         factor = scale * lax.rsqrt(jnp.mean((source - mean) ** 2, axis=(0, 1, 2)) + _EPSILON)
@@ -227,9 +229,9 @@ class ConvNet(AbstractNetwork):
 def _convolve(
     values: Float[Array, "rows height width in"], weight: Float[Array, "out in kernel_height kernel_width"]
 ) -> Float[Array, "rows height width out"]:
-    """Shifted copies of the images, side by side, times the weights as a matrix.
+    """Convolve as a matrix product of the weights with shifted copies of the images.
 
-    XLA's own convolution is five times slower inside a compiled loop on a CPU, which is where samplers are.
+    XLA's own convolution is five times slower inside a compiled loop on a CPU, where samplers run.
     """
     dtype = jnp.result_type(values, weight)
     rows, height, width, depth = values.shape
@@ -243,17 +245,17 @@ def _convolve(
     return (patches @ matrix).reshape(rows, height, width, out)
 
 
-def _group_normalised(values: Images, num_groups: int) -> Images:
-    """Each row's groups of channels at mean 0 and variance 1 (Wu and He 2018, Group normalization)."""
+def _group_normalized(values: Images, num_groups: int) -> Images:
+    """Normalize each group of channels of each row to mean 0 and variance 1 (WuHe2018)."""
     grouped = values.reshape(*values.shape[:3], num_groups, -1)
     mean = jnp.mean(grouped, axis=(1, 2, 4), keepdims=True)
-    centred = grouped - mean
-    variance = jnp.mean(centred**2, axis=(1, 2, 4), keepdims=True)
-    return (centred * lax.rsqrt(variance + _EPSILON)).reshape(values.shape)
+    centered = grouped - mean
+    variance = jnp.mean(centered**2, axis=(1, 2, 4), keepdims=True)
+    return (centered * lax.rsqrt(variance + _EPSILON)).reshape(values.shape)
 
 
 def _pool(values: Images, pooling: str) -> Float[Array, "rows _ _ channels"]:
-    """The largest or the mean of each 2x2 window, as reductions of whole axes: their gradients need no search."""
+    """Maximum or mean of each 2x2 window, as reductions over whole axes, whose gradients need no search."""
     if pooling == "none":
         return values
     rows, height, width, depth = values.shape

@@ -38,23 +38,23 @@ class AbstractLikelihood(eqx.Module):
 
     @abc.abstractmethod
     def prepare(self, y: Any, num_outputs: int) -> Targets:
-        """Targets `[targets, rows]`; raises `DataError` where they do not fit the likelihood or the network."""
+        """Targets `[targets, rows]`; raises `DataError` if they do not match the likelihood or the network."""
 
     @abc.abstractmethod
     def leaves(self) -> dict[str, Leaf]:
-        """The likelihood's own coordinates by path."""
+        """Coordinates of the likelihood's parameters, by path."""
 
     @abc.abstractmethod
     def log_prior(self, parameters: Weights) -> Scalar:
-        """Log density of its own coordinates, Jacobians included."""
+        """Prior log density of these coordinates, including Jacobians."""
 
     @abc.abstractmethod
     def sample_prior(self, key: PRNGKey, dtype: DTypeLike) -> dict[str, Array]:
-        """A draw of its own coordinates."""
+        """Draw these coordinates from their prior."""
 
     @abc.abstractmethod
-    def moderate(self, dtype: DTypeLike) -> dict[str, Array]:
-        """Its own coordinates where a chain may well start."""
+    def initial_values(self, dtype: DTypeLike) -> dict[str, Array]:
+        """Values of these coordinates around which chains start."""
 
     @abc.abstractmethod
     def scales(self, parameters: Weights) -> dict[str, Array]:
@@ -62,11 +62,11 @@ class AbstractLikelihood(eqx.Module):
 
     @abc.abstractmethod
     def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets) -> dict[str, Array]:
-        """Its own coordinates, drawn from their distribution given the network's outputs."""
+        """Draw these coordinates from their conditional distribution given the network's outputs."""
 
     @abc.abstractmethod
     def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
-        """Normalised log density (or log probability) of each row."""
+        """Log density (or log probability) of each row, normalized."""
 
     @abc.abstractmethod
     def mean(self, parameters: Weights, outputs: Outputs) -> Array:
@@ -78,30 +78,30 @@ class AbstractLikelihood(eqx.Module):
 
     @abc.abstractmethod
     def cdf(self, parameters: Weights, outputs: Outputs, value: Targets) -> Targets:
-        """P(target <= value) by row and target; for quantiles of predictive mixtures."""
+        """P(target <= value) by row and target, for quantiles of predictive mixtures."""
 
     @abc.abstractmethod
     def quantile(self, parameters: Weights, outputs: Outputs, probability: Scalar | float) -> Targets:
-        """The value below which a target falls with this probability, given the weights."""
+        """Quantile of each target at this probability, given the weights."""
 
     @abc.abstractmethod
     def sample(self, key: PRNGKey, parameters: Weights, outputs: Outputs) -> Targets:
-        """A draw of every row's targets."""
+        """Draw the targets of every row."""
 
     @abc.abstractmethod
     def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
-        """What convergence in function space is judged by: log probabilities, or means."""
+        """Quantities on which convergence in function space is judged: log probabilities or means."""
 
 
 def _labels(y: Any, classes: int, owner: str) -> np.ndarray:
-    """Class numbers as int32 `[rows]`, checked to lie in 0..classes-1."""
+    """Class indices as int32 `[rows]`, validated to lie in 0..classes-1."""
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
-        raise DataError(f"`y` for `{owner}` must be class numbers of shape [rows], got {list(labels.shape)}.")
+        raise DataError(f"`y` for `{owner}` must be class indices of shape [rows], got {list(labels.shape)}.")
     if not np.all(labels == labels.astype(np.int32)):
-        raise DataError(f"`y` for `{owner}` must be whole class numbers, got {labels.dtype} with fractions.")
+        raise DataError(f"`y` for `{owner}` must be integer class indices, got {labels.dtype} with fractions.")
     outside = (labels < 0) | (labels >= classes)
     if outside.any():
         row = int(np.argmax(outside))
@@ -113,7 +113,7 @@ def _labels(y: Any, classes: int, owner: str) -> np.ndarray:
 
 
 class _NoParameters(AbstractLikelihood):
-    """Shared by likelihoods without coordinates of their own."""
+    """Base of likelihoods without parameters."""
 
     def leaves(self) -> dict[str, Leaf]:
         return {}
@@ -124,7 +124,7 @@ class _NoParameters(AbstractLikelihood):
     def sample_prior(self, key: PRNGKey, dtype: DTypeLike) -> dict[str, Array]:
         return {}
 
-    def moderate(self, dtype: DTypeLike) -> dict[str, Array]:
+    def initial_values(self, dtype: DTypeLike) -> dict[str, Array]:
         return {}
 
     def scales(self, parameters: Weights) -> dict[str, Array]:
@@ -177,7 +177,7 @@ class Categorical(_NoParameters):
 
 
 def _below_largest(outputs: Outputs) -> Outputs:
-    """Outputs less the largest of their row, which is taken off before anything is summed, outside of the gradient."""
+    """Subtract the largest output of each row before anything is summed, without contributing to the gradient."""
     return outputs - jax.lax.stop_gradient(jnp.max(outputs, axis=0))
 
 
@@ -223,7 +223,7 @@ def _real_targets(y: Any, expected: int, owner: str) -> Targets:
     targets = targets[:, None] if targets.ndim == 1 else targets
     if targets.ndim != 2 or targets.shape[1] != expected:
         raise DataError(
-            f"`y` for `{owner}` must have shape [rows, {expected}] to fit the network's outputs, "
+            f"`y` for `{owner}` must have shape [rows, {expected}] to match the network's outputs, "
             f"got {list(np.shape(y))}."
         )
     return jax.device_put(targets.T)
@@ -233,7 +233,7 @@ LOG_PRECISION = "likelihood.log_precision"
 
 
 class Gaussian(AbstractLikelihood):
-    """Real targets with one noise level: y ~ N(output, noise^2), one output per target."""
+    """Real targets with constant noise: y ~ N(output, noise^2), one output per target."""
 
     is_classification: ClassVar[bool] = False
     noise: float | GammaPrecision
@@ -242,8 +242,8 @@ class Gaussian(AbstractLikelihood):
         """Check and keep the settings.
 
         Args:
-        noise: the known noise standard deviation, above 0, in the units of y; or the prior of a learned one
-            (None: `GammaPrecision()`), sampled as the coordinate `likelihood.log_precision`.
+            noise: the known noise standard deviation, above 0, in the units of y; or the prior of learned noise (None:
+                `GammaPrecision()`), which is sampled as the coordinate `likelihood.log_precision`.
         """
         noise = GammaPrecision() if noise is None else noise
         if not isinstance(noise, GammaPrecision) and not (is_number(noise) and 0 < noise < math.inf):
@@ -269,7 +269,7 @@ class Gaussian(AbstractLikelihood):
     def sample_prior(self, key: PRNGKey, dtype: DTypeLike) -> dict[str, Array]:
         return {LOG_PRECISION: self.noise.sample(key, dtype)} if isinstance(self.noise, GammaPrecision) else {}
 
-    def moderate(self, dtype: DTypeLike) -> dict[str, Array]:
+    def initial_values(self, dtype: DTypeLike) -> dict[str, Array]:
         """The noise at its prior mean precision."""
         if isinstance(self.noise, GammaPrecision):
             return {LOG_PRECISION: jnp.full((), self.noise.log_mean, dtype)}
@@ -315,7 +315,10 @@ class Gaussian(AbstractLikelihood):
 
 
 class HeteroscedasticGaussian(_NoParameters):
-    """Real targets whose noise depends on the inputs: two outputs per target, the means, then the log precisions."""
+    """Real targets with noise that depends on the inputs.
+
+    There are two outputs per target: first the means, then the log precisions.
+    """
 
     is_classification: ClassVar[bool] = False
 
@@ -358,3 +361,23 @@ class HeteroscedasticGaussian(_NoParameters):
 
     def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
         return outputs
+
+
+def gaussian(noise: float | None = None, width: float | None = None, alpha: float | None = None) -> Gaussian:
+    """Make a `Gaussian` likelihood from settings that can be written in text.
+
+    Args:
+        noise: the known standard deviation, above 0; None: learned.
+        width: width of the prior of learned noise; see `GammaPrecision`.
+        alpha: alpha of the same prior.
+
+    Raises:
+        SettingError: prior settings are given for known noise, or a value is out of range.
+    """
+    given = {key: value for key, value in {"width": width, "alpha": alpha}.items() if value is not None}
+    if noise is not None and given:
+        raise SettingError(
+            f"`likelihood`: known `noise` has no prior, so it cannot be combined with {', '.join(map(repr, given))}. "
+            f"Give one or the other."
+        )
+    return Gaussian(noise=GammaPrecision(**given) if given else noise)

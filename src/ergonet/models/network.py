@@ -1,9 +1,8 @@
 """Networks: functions of named weight arrays.
 
-Inside, data are `[features, rows]` and activations `[units, rows]`: with the rows on the last axis every
-activation is one vectorised loop and no product needs a transpose, which is faster on a CPU than the usual
-`[rows, units]` (`docs/results/speed.md`: gradient against gradient, rows first). The public face of everything stays
-`[rows, features]`.
+Internally, data are `[features, rows]` and activations `[units, rows]`: with rows on the last axis every activation is
+one vectorized loop and no product needs a transpose, which is faster on a CPU than the usual `[rows, units]`
+(`docs/results/speed.md`: gradient against gradient, rows first). The public interface uses `[rows, features]`.
 """
 
 import abc
@@ -17,18 +16,18 @@ import jax.numpy as jnp
 
 from ergonet._errors import SettingError
 from ergonet._types import AnyArray, Array, Float
-from ergonet.models.activation import activation as activation_function
+from ergonet.models.registry import ACTIVATIONS
 
 Weights = Mapping[str, Array]
-SMALL_PRODUCT = 2048  # multiplications; on a CPU a call of a matrix product costs more than so many
+SMALL_PRODUCT = 2048  # multiplications; on a CPU, calling a matrix product costs more than this many
 
 
 class Leaf(eqx.Module):
     """One array of weights.
 
     Attributes:
-        shape: of the array; a dense weight is `[out, in]`.
-        fan_in: the number of inputs that one unit of the leaf sums over, at least 1; for a bias 1.
+        shape: shape of the array; a dense weight is `[out, in]`.
+        fan_in: number of inputs that a unit of the leaf sums over, at least 1; 1 for a bias.
     """
 
     shape: tuple[int, ...] = eqx.field(static=True)
@@ -40,25 +39,34 @@ class Leaf(eqx.Module):
         return math.prod(self.shape)
 
 
+def cut(values: Array, leaves: Mapping[str, Leaf]) -> dict[str, Array]:
+    """Split flat values into leaves of these shapes, in order; surplus values are ignored."""
+    found, start = {}, 0
+    for path, leaf in leaves.items():
+        found[path] = values[start : start + leaf.size].reshape(leaf.shape)
+        start += leaf.size
+    return found
+
+
 class AbstractNetwork(eqx.Module):
     """A function of named weights."""
 
     @property
     def rows_interact(self) -> bool:
-        """Whether outputs of a row depend on the other rows of the call; such a network cannot predict."""
+        """Whether the outputs for a row depend on the other rows of the call; such a network cannot predict."""
         return False
 
     @abc.abstractmethod
     def leaves(self) -> dict[str, Leaf]:
-        """Every array of weights by its path, in the order of the flat position."""
+        """All weight arrays by path, in the order of the flat position."""
 
     @abc.abstractmethod
     def prepare(self, x: AnyArray) -> Any:
-        """Inputs `[rows, ...]` as `apply` takes them; raises `SettingError` where their shape does not fit."""
+        """Convert inputs `[rows, ...]` to the form that `apply` takes; raises `SettingError` for a wrong shape."""
 
     @abc.abstractmethod
     def rows_first(self, inputs: Array) -> Array:
-        """What `prepare` was given: prepared inputs as `[rows, ...]`."""
+        """The inverse of `prepare`: prepared inputs as `[rows, ...]`."""
 
     @abc.abstractmethod
     def apply(self, weights: Weights, inputs: Array) -> Float[Array, "outputs rows"]:
@@ -89,11 +97,11 @@ class MLP(AbstractNetwork):
         """
         sizes = tuple(sizes)
         if len(sizes) < 2:
-            raise SettingError(f"`MLP(sizes=...)` needs inputs and outputs at least, got {sizes}.")
+            raise SettingError(f"`MLP(sizes=...)` needs at least the numbers of inputs and outputs, got {sizes}.")
         for size in sizes:
             if isinstance(size, bool) or not hasattr(size, "__index__") or int(size) < 1:
-                raise SettingError(f"`MLP(sizes=...)` must hold integers of at least 1, got {size!r} in {sizes}.")
-        activation_function(activation)
+                raise SettingError(f"`MLP(sizes=...)` must contain integers of at least 1, got {size!r} in {sizes}.")
+        ACTIVATIONS.entry(activation)
         self.sizes = tuple(int(size) for size in sizes)
         self.activation = activation
         self.bias = bool(bias)
@@ -117,7 +125,7 @@ class MLP(AbstractNetwork):
         return inputs.T
 
     def apply(self, weights: Weights, inputs: Array) -> Float[Array, "outputs rows"]:
-        act = activation_function(self.activation)
+        act = ACTIVATIONS.load(self.activation)
         values = inputs
         for layer in range(len(self.sizes) - 1):
             values = product(weights[f"layers.{layer}.weight"], act(values) if layer else values)
@@ -127,14 +135,14 @@ class MLP(AbstractNetwork):
 
 
 def product(left: Float[Array, "m k"], right: Float[Array, "k n"]) -> Float[Array, "m n"]:
-    """The matrix product; a small one as a sum, which the compiler fuses with what is around it."""
+    """Matrix product; small ones are computed as a sum, which the compiler fuses with the surrounding code."""
     if left.shape[0] * left.shape[1] * right.shape[1] > SMALL_PRODUCT:
         return left @ right
     return jnp.sum(left[:, :, None] * right, axis=1)
 
 
 class FunctionNetwork(AbstractNetwork):
-    """Any function of a pytree of weights and one row, such as an Equinox module; see `as_network`."""
+    """A function of a pytree of weights and one row, such as an Equinox module; see `equinox.as_network`."""
 
     function: Callable[[Any, Array], Array] = eqx.field(static=True)
     paths: tuple[str, ...] = eqx.field(static=True)
@@ -158,21 +166,3 @@ class FunctionNetwork(AbstractNetwork):
                 f"The network must map one row to a scalar or a vector, got shape {list(outputs.shape[1:])} per row."
             )
         return outputs.T
-
-
-def as_network(network: Any) -> AbstractNetwork:
-    """A network as it is, or any Equinox module that maps one row to its outputs.
-
-    Raises:
-        SettingError: neither of the two.
-    """
-    if isinstance(network, AbstractNetwork):
-        return network
-    if isinstance(network, eqx.Module) and callable(network):
-        from ergonet.models.interop.equinox import network_from_module
-
-        return network_from_module(network)
-    raise SettingError(
-        f"`network` must be an `ergonet.MLP` or a callable `equinox.Module` that maps one row to its outputs, "
-        f"got {type(network).__name__}."
-    )

@@ -1,8 +1,8 @@
 """A Bayesian neural network, and its posterior as a target.
 
-Position = the weights' coordinates of all network leaves in order, then the prior's hyperparameters, then the
-likelihood's own coordinates. Log posterior = log prior of the first two + log prior of the likelihood's coordinates +
-sum over rows of the log likelihood.
+A position consists of the coordinates of all weights, leaf by leaf, then the hyperparameters of the prior, then the
+coordinates of the likelihood's parameters. The log posterior is the log prior of all of these plus the log likelihood
+summed over rows.
 """
 
 import math
@@ -17,28 +17,35 @@ from jax.scipy.special import logsumexp
 from jax.typing import DTypeLike
 
 from ergonet._errors import DataError, SettingError
-from ergonet._types import AnyArray, Array, Float, Position, PRNGKey, Scalar
+from ergonet._types import AnyArray, Array, Float, Int, Position, PRNGKey, Scalar
 from ergonet.diagnostics.function_space import choose_reference_rows
-from ergonet.models.curvature import (
-    hyperparameter_curvature,
-    lacks_curvature,
-    lacks_weight_curvature,
-    weight_curvature,
-)
+from ergonet.models.curvature import NetworkCurvature
+from ergonet.models.equinox import as_network
 from ergonet.models.likelihood import AbstractLikelihood
-from ergonet.models.network import AbstractNetwork, Leaf, Weights, as_network
+from ergonet.models.network import AbstractNetwork, Leaf, Weights, cut
 from ergonet.models.prior import AbstractPrior, PriorAssignment, assign
 from ergonet.models.prior.assignment import jitter
 from ergonet.models.prior.density import Density
 from ergonet.models.prior.groups import BY_INPUT
-from ergonet.models.target import HierarchicalTarget, Origin
+from ergonet.target.capabilities import (
+    CenteredCurvature,
+    GibbsBlock,
+    Monitor,
+    NonCenteredCurvature,
+    PointwiseLogLikelihood,
+    Rows,
+    Scales,
+    WeightCurvature,
+)
+from ergonet.target.contract import AbstractTarget, Capability, CapabilityT, Missing, ReferencePoint, own_capability
 
 NUM_REFERENCE_ROWS = 20
-RELEVANCE = "input relevance"  # among a posterior's scales, the one with an entry for every input
+NO_HYPERPARAMETERS = "the model has no hyperparameters: give weights a prior such as `NormalGamma`, or learn the noise"
+RELEVANCE = "input relevance"  # name, among a posterior's scales, of the one with an entry per input
 
 
 class BayesianNetwork(eqx.Module):
-    """A network, the prior of its weights and a likelihood; all that predictions need besides the draws."""
+    """A network, a prior of its weights and a likelihood: everything that predictions need besides the draws."""
 
     network: AbstractNetwork
     prior: PriorAssignment
@@ -54,19 +61,15 @@ class BayesianNetwork(eqx.Module):
 
         Args:
             network: an `MLP`, or any Equinox module that maps one row to its outputs.
-            prior: one prior for every leaf, or a mapping of leaf patterns to priors (`prior/assignment.py`).
+            prior: one prior for all leaves, or a mapping of leaf patterns to priors (`prior/assignment.py`).
             likelihood: the distribution of the targets.
 
         Raises:
-            SettingError: an argument is not of its kind, or a pattern matches no leaf.
+            SettingError: an argument has the wrong type, or a pattern matches no leaf.
         """
-        if not isinstance(likelihood, AbstractLikelihood):
-            raise SettingError(
-                f"`likelihood` must be a likelihood such as `likelihoods.Categorical()`, got {likelihood!r}."
-            )
+        self.likelihood = _likelihood(likelihood)
         self.network = as_network(network)
         self.prior = assign(prior, self.network.leaves())
-        self.likelihood = likelihood
 
     @property
     def dim(self) -> int:
@@ -74,29 +77,25 @@ class BayesianNetwork(eqx.Module):
         return self.prior.dim + sum(leaf.size for leaf in self.likelihood.leaves().values())
 
     def leaves(self) -> dict[str, Leaf]:
-        """Every named array of a position, in order."""
+        """All named arrays of a position, in order."""
         return self.network.leaves() | self.prior.own() | self.likelihood.leaves()
 
     def describe(self) -> str:
-        """Which prior falls on which leaf, and every hyperparameter, a learned noise among them; a line each."""
+        """Describe the prior of every leaf and all hyperparameters, including learned noise, one per line."""
         return self.prior.describe(self.likelihood.leaves())
 
     def split(self, position: Position) -> tuple[Weights, Weights]:
-        """Weights of the network (not their coordinates), and the likelihood's own coordinates."""
-        own, start = {}, self.prior.dim
-        for path, leaf in self.likelihood.leaves().items():
-            own[path] = position[start : start + leaf.size].reshape(leaf.shape)
-            start += leaf.size
-        return self.prior.split(position), own
+        """Weights of the network (not their coordinates), and the coordinates of the likelihood's parameters."""
+        return self.prior.split(position), cut(position[self.prior.dim :], self.likelihood.leaves())
 
     def hyperparameters(self, position: Position) -> Weights:
         """The prior's hyperparameters by name."""
         return self.prior.hyperparameters(position)
 
     def scales(self, position: Position) -> dict[str, Array]:
-        """Learned standard deviations by name: those of the weights' priors, and the noise.
+        """Learned standard deviations by name: scales of the weights' priors, and the noise.
 
-        Names such as `layers.0.weight by input`; one entry for every group.
+        Names are such as `layers.0.weight by input`; there is one entry per group.
         """
         named, found = self.hyperparameters(position), {}
         for block in self.prior.blocks():
@@ -106,13 +105,13 @@ class BayesianNetwork(eqx.Module):
         return found | self.likelihood.scales(self.split(position)[1])
 
     def overall_scales(self, position: Position) -> dict[str, Scalar]:
-        """`scales` with one figure for each name, the root mean square of its groups, whatever the order of units."""
+        """`scales` with one value per name, the root mean square over groups, which no permutation of units changes."""
         scales = self.scales(position)
         return {name: jnp.exp(0.5 * (logsumexp(2 * jnp.log(v)) - math.log(v.size))) for name, v in scales.items()}
 
     @property
     def relevance(self) -> str:
-        """Which of `scales` has one entry for every input of the network; empty where none has."""
+        """The name among `scales` with one entry per input of the network; empty if there is none."""
         first = self.prior.blocks()[0]
         if not first.prior.by_input or first.paths != ("layers.0.weight",):
             return ""
@@ -131,12 +130,12 @@ class BayesianNetwork(eqx.Module):
         return jnp.concatenate(parts)
 
     def sample_start(self, key: PRNGKey, dtype: DTypeLike = jnp.float32) -> Position:
-        """A place to start a chain from: from the prior, but with hyperparameters near moderate values.
+        """Draw initial values of a chain from the prior, with hyperparameters close to their `initial_values`.
 
-        A vague prior of a precision reaches over many orders of magnitude, most of which no chain leaves soon.
+        A vague prior of a precision covers many orders of magnitude, most of which a chain would not leave soon.
         """
         key_weights, key_own = jax.random.split(key)
-        own = jitter(key_own, self.likelihood.moderate(dtype))
+        own = jitter(key_own, self.likelihood.initial_values(dtype))
         weights = self.prior.sample(key_weights, dtype, is_start=True)
         return jnp.concatenate([weights, *(value.reshape(-1) for value in own.values())])
 
@@ -157,29 +156,38 @@ class BayesianNetwork(eqx.Module):
         return jax.eval_shape(self.outputs, position, inputs).shape[0]
 
     def condition(self, x: Any, y: Any, *, reference: Any = None) -> "NetworkPosterior":
-        """The posterior given data.
+        """Condition on data.
 
         Args:
             x: inputs `[rows, ...]`, finite.
-            y: targets: class numbers `[rows]`, or reals `[rows]` or `[rows, targets]`.
-            reference: inputs `[rows, ...]` whose predictions judge convergence; up to 20 of them are kept, spread
-                over the inputs. None: taken from x.
+            y: targets: class indices `[rows]`, or real values `[rows]` or `[rows, targets]`.
+            reference: inputs `[rows, ...]` on whose predictions convergence is judged; up to 20 rows, spread over the
+                inputs, are used. None: chosen from `x`.
+
+        Returns:
+            The posterior.
 
         Raises:
-            DataError: x or y is empty, not finite, or of different lengths.
-            SettingError: the shapes do not fit the network.
+            DataError: `x` or `y` is empty or not finite, or their lengths differ.
+            SettingError: the shapes do not match the network.
         """
-        x, y = _rows("x", x), np.asarray(y)  # NumPy checks: JAX would compile a program for each
+        x, y = _rows("x", x), np.asarray(y)  # NumPy, because JAX would compile a program for each check
         if y.ndim == 0 or y.shape[0] != x.shape[0]:
             raise DataError(f"`x` has {x.shape[0]} rows, but `y` has shape {list(y.shape)}. They must match.")
         if not np.all(np.isfinite(y.astype(x.dtype))):
-            raise DataError("`y` holds NaN or infinity. Drop those rows or fill them in.")
+            raise DataError("`y` contains NaN or infinite values. Drop these rows or impute the values.")
         inputs = self.network.prepare(x)
         targets = np.asarray(self.likelihood.prepare(y, self.num_outputs(inputs)), x.dtype)
         shown = x if reference is None else _rows("reference", reference)
         chosen = choose_reference_rows(shown.reshape(shown.shape[0], -1), count=NUM_REFERENCE_ROWS)
         kept = inputs, targets, self.network.prepare(shown[np.asarray(chosen)])
         return NetworkPosterior(self, *jax.device_put(kept))
+
+
+def _likelihood(value: Any) -> AbstractLikelihood:
+    if not isinstance(value, AbstractLikelihood):
+        raise SettingError(f"`likelihood` must be a likelihood such as `likelihoods.Categorical()`, got {value!r}.")
+    return value
 
 
 def _rows(name: str, value: Any) -> np.ndarray:
@@ -192,20 +200,49 @@ def _rows(name: str, value: Any) -> np.ndarray:
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise DataError(
-            f"`{name}` holds {int(bad.sum())} values that are NaN or infinite, the first at row {row}, column {column} "
-            f"(counted from 0). Drop those rows or fill them in."
+            f"`{name}` contains {int(bad.sum())} NaN or infinite values, the first at row {row}, column {column} "
+            f"(counted from 0). Drop these rows or impute the values."
         )
     return array
 
 
-class NetworkPosterior(HierarchicalTarget):
-    """The posterior of a `BayesianNetwork` given data; build it with `BayesianNetwork.condition`."""
+class AbstractNetworkPosterior(AbstractTarget, Monitor, Rows, Scales):
+    """The posterior of a `BayesianNetwork`, with rows on the device or on the host."""
+
+    model: eqx.AbstractVar[BayesianNetwork]
+    reference: eqx.AbstractVar[Array]
+
+    def unravel(self, position: Position) -> dict[str, Array]:
+        weights, own = self.model.split(position)
+        return dict(weights) | dict(self.model.hyperparameters(position)) | dict(own)
+
+    def initial_position(self, key: PRNGKey) -> Position:
+        return self.model.sample_start(key, self.reference.dtype)
+
+    def scales(self, position: Position) -> dict[str, Array]:
+        relevance = self.model.relevance
+        of_inputs = {RELEVANCE: self.model.scales(position)[relevance]} if relevance else {}
+        return self.model.overall_scales(position) | of_inputs
+
+    def monitor(self, position: Position) -> Float[Array, "quantity"]:
+        weights, own = self.model.split(position)
+        return self.model.likelihood.monitor(own, self.model.network.apply(weights, self.reference)).reshape(-1)
+
+    def minibatch_potential(self, position: Position, rows: tuple[Array, Array]) -> Scalar:
+        x, targets = rows
+        scale = self.num_rows / targets.shape[0]
+        likelihood = scale * jnp.sum(_log_likelihood(self.model, position, self.model.network.prepare(x), targets.T))
+        return -(self.model.log_prior(position) + likelihood).astype(position.dtype)
+
+
+class NetworkPosterior(AbstractNetworkPosterior, PointwiseLogLikelihood):
+    """The posterior of a `BayesianNetwork` given data; make it with `BayesianNetwork.condition`."""
 
     model: BayesianNetwork
     inputs: Array
     targets: Array
     reference: Array
-    left_out: tuple[Density, Scalar] | None  # the prior, and the log likelihood of a row on average
+    left_out: tuple[Density, Scalar] | None  # the prior, and the mean log likelihood of a row
     dim: int = eqx.field(static=True)
 
     def __init__(self, model: BayesianNetwork, inputs: Array, targets: Array, reference: Array):
@@ -220,6 +257,17 @@ class NetworkPosterior(HierarchicalTarget):
     def num_rows(self) -> int:
         return self.targets.shape[1]
 
+    @property
+    def num_weights(self) -> int:
+        """Coordinates of the weights; the hyperparameters follow them."""
+        return self.model.prior.num_weights
+
+    @property
+    def curvature(self) -> NetworkCurvature:
+        """The curvatures, whether or not they apply; see `capability`."""
+        model = self.model
+        return NetworkCurvature(model.network, model.prior, model.likelihood, self.inputs, self.targets)
+
     def potential(self, position: Position) -> Scalar:
         density, rows = self.model.prior_density(position), self.log_likelihood(position)
         if self.left_out is None:
@@ -227,85 +275,51 @@ class NetworkPosterior(HierarchicalTarget):
         prior, row = self.left_out
         return -(density.above(prior) + jnp.sum(rows - row)).astype(position.dtype)
 
-    def _log_likelihood(self, position: Position, inputs: Array, targets: Array) -> Float[Array, "rows"]:
-        weights, own = self.model.split(position)
-        return self.model.likelihood.log_prob(own, self.model.network.apply(weights, inputs), targets)
-
-    def unravel(self, position: Position) -> dict[str, Array]:
-        weights, own = self.model.split(position)
-        return dict(weights) | dict(self.model.hyperparameters(position)) | dict(own)
-
-    def initial_position(self, key: PRNGKey) -> Position:
-        return self.model.sample_start(key, self.targets.dtype)
-
-    def offers(self, capability: str) -> bool:
-        if capability in ("gibbs", "weight curvature", "centered curvature", "non-centered curvature"):
-            return not self.lacks(capability)
-        return capability in ("monitor", "log_likelihood", "minibatch_potential")
-
-    @property
-    def num_weights(self) -> int:
-        return self.model.prior.num_weights
-
-    def lacks(self, capability: str) -> str:
-        if self.dim == self.num_weights:
-            return "the model has no hyperparameters: give weights a prior such as `NormalGamma`, or learn the noise"
-        if capability == "gibbs":
-            return self.model.prior.lacks_conjugacy
-        if capability == "weight curvature":
-            return lacks_weight_curvature(self.model, centered=True)
-        return lacks_curvature(self.model, centered=capability == "centered curvature")
-
-    def scales(self, position: Position) -> dict[str, Array]:
-        relevance = self.model.relevance
-        of_inputs = {RELEVANCE: self.model.scales(position)[relevance]} if relevance else {}
-        return self.model.overall_scales(position) | of_inputs
-
-    def gibbs(self, key: PRNGKey, position: Position) -> Float[Array, "hyperparameters"]:
-        key_prior, key_own = jax.random.split(key)
-        drawn, (weights, own) = self.model.prior.gibbs(key_prior, position), self.model.split(position)
-        if own:
-            outputs = self.model.network.apply(weights, self.inputs)
-            found = self.model.likelihood.gibbs(key_own, outputs, self.targets)
-            drawn = jnp.concatenate([drawn, *(found[path].reshape(-1) for path in own)])
-        return drawn
-
-    def weight_curvature(self, hyperparameters: Float[Array, "hyperparameters"]) -> Float[Array, "weights"]:
-        return weight_curvature(self, hyperparameters)
-
-    def hyperparameter_curvature(self, weights: Float[Array, "weights"]) -> Float[Array, "hyperparameters"]:
-        return hyperparameter_curvature(self, weights)
-
-    def monitor(self, position: Position) -> Float[Array, "quantity"]:
-        weights, own = self.model.split(position)
-        return self.model.likelihood.monitor(own, self.model.network.apply(weights, self.reference)).reshape(-1)
-
-    def log_likelihood(self, position: Position) -> Float[Array, "rows"]:
-        return self._log_likelihood(position, self.inputs, self.targets)
+    def log_likelihood(self, position: Position, rows: Int[Array, "row"] | None = None) -> Float[Array, "row"]:
+        inputs, targets = self.inputs, self.targets
+        if rows is not None:
+            network = self.model.network
+            inputs, targets = network.prepare(network.rows_first(inputs)[rows]), targets[:, rows]
+        return _log_likelihood(self.model, position, inputs, targets)
 
     def rows(self) -> tuple[Array, Array]:
         """Inputs `[rows, ...]` and prepared targets `[rows, targets]`."""
         return self.model.network.rows_first(self.inputs), self.targets.T
 
-    def minibatch_potential(self, position: Position, rows: tuple[Array, Array]) -> Scalar:
-        x, targets = rows
-        scale = self.num_rows / targets.shape[0]
-        inputs = self.model.network.prepare(x)
-        likelihood = scale * jnp.sum(self._log_likelihood(position, inputs, targets.T))
-        return -(self.model.log_prior(position) + likelihood).astype(position.dtype)
-
-    def origin(self, position: Position) -> Origin:
+    def reference_point(self, position: Position) -> ReferencePoint:
         density, rows = self.model.prior_density(position), self.log_likelihood(position)
-        return Origin(-(density.whole + jnp.sum(rows)).astype(position.dtype), (density, jnp.mean(rows)))
+        potential = -(density.whole + jnp.sum(rows)).astype(position.dtype)
+        return ReferencePoint(potential, (density, jnp.mean(rows)))
 
-    def around(self, origin: Origin) -> "NetworkPosterior":
-        return eqx.tree_at(lambda one: one.left_out, self, origin.parts, is_leaf=lambda leaf: leaf is None)
+    def relative_to(self, reference: ReferencePoint) -> "NetworkPosterior":
+        return eqx.tree_at(lambda one: one.left_out, self, reference.parts, is_leaf=lambda leaf: leaf is None)
+
+    def capability(self, kind: type[CapabilityT]) -> CapabilityT | Missing:
+        found = self._of_blocks(kind)
+        return found if isinstance(found, kind | Missing) else own_capability(self, kind)
+
+    def _of_blocks(self, kind: type[Capability]) -> Capability | Missing | None:
+        """Capabilities that need hyperparameters; None if `kind` is not one of them."""
+        if not issubclass(kind, GibbsBlock | WeightCurvature):
+            return None
+        if self.dim == self.num_weights:
+            return Missing(NO_HYPERPARAMETERS)
+        if kind is GibbsBlock:
+            lacks = self.model.prior.lacks_conjugacy
+            return Missing(lacks) if lacks else NetworkGibbs(self)
+        if kind is WeightCurvature:
+            lacks = self.curvature.lacks_of_weights(centered=True)
+        elif kind in (CenteredCurvature, NonCenteredCurvature):
+            lacks = self.curvature.lacks(centered=kind is CenteredCurvature)
+        else:
+            return None
+        return Missing(lacks) if lacks else self.curvature
 
     def explain(self, position: Position) -> str:
         own = self.model.split(position)[1]
         for path, leaf in self.unravel(position).items():
             if not bool(jnp.all(jnp.isfinite(leaf))):
-                return f"the leaf {path} holds values that are not finite"
+                return f"the leaf {path} contains values that are not finite"
         named = self.model.hyperparameters(position)
         for block in self.model.prior.blocks():
             coordinates, hyperparameters = block.coordinates(position), block.hyperparameters(named)
@@ -320,6 +334,32 @@ class NetworkPosterior(HierarchicalTarget):
             first = int(jnp.argmax(bad))
             return (
                 f"the log likelihood {self.model.likelihood!r} of row {first} (counted from 0) is {rows[first]} there, "
-                f"and of {int(bad.sum())} rows in all; are x and y standardised?"
+                f"and of {int(bad.sum())} rows in all; are x and y standardized?"
             )
         return "every prior and the log likelihood are finite there, but their sum or its gradient is not"
+
+
+class NetworkGibbs(GibbsBlock):
+    """Gibbs draws of a network's hyperparameters given its weights; each costs one pass through the network."""
+
+    posterior: NetworkPosterior
+
+    @property
+    def num_weights(self) -> int:
+        return self.posterior.num_weights
+
+    def draw(self, key: PRNGKey, position: Position) -> Float[Array, "hyperparameters"]:
+        model, posterior = self.posterior.model, self.posterior
+        key_prior, key_own = jax.random.split(key)
+        drawn, (weights, own) = model.prior.gibbs(key_prior, position), model.split(position)
+        if own:
+            outputs = model.network.apply(weights, posterior.inputs)
+            found = model.likelihood.gibbs(key_own, outputs, posterior.targets)
+            drawn = jnp.concatenate([drawn, *(found[path].reshape(-1) for path in own)])
+        return drawn
+
+
+def _log_likelihood(model: BayesianNetwork, position: Position, inputs: Array, targets: Array) -> Float[Array, "row"]:
+    """Log likelihood of each row, from prepared inputs."""
+    weights, own = model.split(position)
+    return model.likelihood.log_prob(own, model.network.apply(weights, inputs), targets)

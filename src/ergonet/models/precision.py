@@ -1,8 +1,8 @@
-"""Gamma priors of precisions, in the coordinate that is sampled: the log precision.
+"""Gamma priors of precisions, expressed for the sampled coordinate, the log precision.
 
-tau ~ Gamma with mean omega and shape alpha / 2, so with rate alpha / (2 omega); the density of lambda = log tau has
-the Jacobian tau. Written for lambda, because a precision itself would underflow. Sources: Choo 2000, section 3.2 and
-equation 4.9; Lau 2018, section 3.2, whose Gamma(a0, b0) has alpha = 2 a0 and omega = a0 / b0.
+tau ~ Gamma with mean omega and shape alpha / 2, hence rate alpha / (2 omega); the density of lambda = log tau includes
+the Jacobian tau. Everything is computed from lambda, because tau itself could underflow. Sources: Choo2000, section 3.2
+and equation 4.9; Lau2018, section 3.2, whose Gamma(a0, b0) has alpha = 2 a0 and omega = a0 / b0.
 """
 
 import math
@@ -22,11 +22,11 @@ from ergonet._types import Array, PRNGKey, Scalar
 class GammaPrecision(eqx.Module):
     """Prior of a precision: tau ~ Gamma with mean width^-2 and shape alpha / 2.
 
-    Source: Choo 2000, section 3.2 (omega = width^-2); the smaller alpha, the vaguer.
+    Source: Choo2000, section 3.2 (omega = width^-2).
 
     Attributes:
-        width: the standard deviation at the mean precision, above 0, in the units of what varies.
-        alpha: above 0.
+        width: standard deviation at the mean precision, above 0, in the units of the variable.
+        alpha: twice the shape, above 0; smaller values give a vaguer prior.
     """
 
     width: float = eqx.field(static=True, default=0.3)
@@ -42,7 +42,7 @@ class GammaPrecision(eqx.Module):
         return -2 * math.log(self.width)
 
     def log_prob(self, log_precision: Scalar) -> Scalar:
-        """Log density of the log precision, finite wherever it is."""
+        """Log density of the log precision; finite for every finite value."""
         return log_precision_density(log_precision, self.log_mean, self.alpha)
 
     def sample(self, key: PRNGKey, dtype: DTypeLike) -> Scalar:
@@ -50,7 +50,7 @@ class GammaPrecision(eqx.Module):
         return sample_log_precision(key, jnp.asarray(self.log_mean, dtype), self.alpha)
 
     def conditional(self, key: PRNGKey, count: int, squares: Scalar) -> Scalar:
-        """A log precision given `count` deviations N(0, 1 / tau) with this sum of squares (Choo 2000, eq. 3.12)."""
+        """Draw a log precision given `count` deviations N(0, 1 / tau) with this sum of squares (Choo2000, eq. 3.12)."""
         return gibbs_log_precision(key, self.log_mean, self.alpha, count, squares)
 
 
@@ -59,7 +59,7 @@ def log_precision_density(
 ) -> Array:
     """Log density of log tau, elementwise, where tau ~ Gamma(alpha / 2, rate alpha / 2 e^-log_mean).
 
-    `ratio` is e^(log_precision - log_mean), where the caller has it already.
+    `ratio` is e^(log_precision - log_mean), if the caller has already computed it.
     """
     shape = alpha / 2
     constant = shape * math.log(shape) - math.lgamma(shape)
@@ -68,46 +68,46 @@ def log_precision_density(
 
 
 def sample_log_precision(key: PRNGKey, log_mean: Array, alpha: float) -> Array:
-    """Log precisions from their prior, in the shape of `log_mean`."""
+    """Draw log precisions from their prior, in the shape of `log_mean`."""
     shape = alpha / 2
     return jax.random.loggamma(key, shape, log_mean.shape, log_mean.dtype) - math.log(shape) + log_mean
 
 
 def gibbs_log_precision(key: PRNGKey, log_mean: Array | float, alpha: float, count: int, squares: Array) -> Array:
-    """Log precisions given deviations: tau | . ~ Gamma((alpha + n) / 2, rate alpha / (2 omega) + s / 2) by group.
+    """Draw log precisions given deviations: tau | . ~ Gamma((alpha + n) / 2, rate alpha / (2 omega) + s / 2) by group.
 
     Args:
-        key: for the draw.
-        log_mean: log omega, a number or in the shape of `squares`.
-        alpha: of the prior.
-        count: deviations n in every group.
-        squares: their sum of squares s by group.
+        key: PRNG key.
+        log_mean: log omega, a number or an array in the shape of `squares`.
+        alpha: twice the shape of the prior.
+        count: number of deviations n in every group.
+        squares: sum of squares s of the deviations of each group.
     """
-    from_prior = math.log(alpha / 2) - jnp.asarray(log_mean, squares.dtype)  # as logarithms, which do not overflow
+    from_prior = math.log(alpha / 2) - jnp.asarray(log_mean, squares.dtype)  # in logarithms, to prevent overflow
     log_rate = jnp.logaddexp(from_prior, jnp.log(squares / 2))
     return jax.random.loggamma(key, alpha / 2 + count / 2, squares.shape, squares.dtype) - log_rate
 
 
 LogDensity = Callable[[Array], Array]
 SLICE_WIDTH = 1.0
-WIDEST_SLICE = 200  # in widths, so that the step ends whatever the children are
+WIDEST_SLICE = 200  # in initial widths; bounds the stepping-out whatever the children are
 MOST_STEPS = 50
 
 
 def slice_log_precision(
     key: PRNGKey, log_precision: Array, log_mean: Array, alpha: float, children: tuple[int, float, Array]
 ) -> Array:
-    """A slice step on log precisions that are the mean precisions of others, elementwise.
+    """Take a slice-sampling step, elementwise, on log precisions that are the prior means of other precisions.
 
-    With k children tau_i ~ Gamma(alpha_c / 2, mean tau), the conditional of tau is generalised inverse Gaussian:
-    log p(lambda) = (alpha - k alpha_c) / 2 lambda - alpha / (2 omega) e^lambda - alpha_c / 2 sum tau_i e^-lambda, which
-    is concave. Stepping out and shrinkage of Neal 2003 (Figures 3 and 5); leaves that density invariant.
+    With k children tau_i ~ Gamma(alpha_c / 2, mean tau), the conditional distribution of tau is generalized inverse
+    Gaussian, log p(lambda) = (alpha - k alpha_c) / 2 lambda - alpha / (2 omega) e^lambda - alpha_c / 2 sum tau_i
+    e^-lambda, which is concave. Stepping out and shrinkage (Neal2003, Figures 3 and 5) leave it invariant.
 
     Args:
-        key: for the step.
-        log_precision: present values.
-        log_mean: log omega, of the same shape.
-        alpha: of their prior.
+        key: PRNG key.
+        log_precision: current values.
+        log_mean: log omega, same shape.
+        alpha: twice the shape of their prior.
         children: k, alpha_c, and log sum tau_i in the same shape.
     """
     count, alpha_child, log_sum = children
@@ -128,7 +128,7 @@ def slice_log_precision(
 
 
 def _step_out(log_density: LogDensity, level: Array, end: Array, step: float, most: Array) -> Array:
-    """The end moved out of the slice, by at most so many steps."""
+    """Move an end of the interval out of the slice, by at most `most` steps."""
 
     def goes_on(carry: tuple[Array, Array]) -> Array:
         end, left = carry
@@ -163,7 +163,7 @@ def _shrink(key: PRNGKey, log_density: LogDensity, level: Array, interval: tuple
 
 
 def require_positive(owner: str, name: str, value: float) -> float:
-    """A finite number above 0, or a `SettingError` that names the argument."""
+    """Check for a finite number above 0; raises a `SettingError` that names the argument."""
     if not is_number(value) or not 0 < value < math.inf:
         raise SettingError(f"`{owner}({name}=...)` must be a finite number above 0, got {value!r}.")
     return float(value)

@@ -1,6 +1,6 @@
-"""The posterior of a network whose rows stay in NumPy arrays, in memory or mapped from files.
+"""The posterior of a network whose rows stay in NumPy arrays, in memory or memory-mapped.
 
-Minibatch kernels move the rows to the device in chunks; nothing else can sample it, for that would need all of them.
+Only minibatch kernels can sample it: they move the rows to the device in chunks; other kernels need all rows at once.
 """
 
 from typing import Any, NoReturn
@@ -10,13 +10,14 @@ import jax
 import numpy as np
 
 from ergonet._errors import CapabilityError, DataError
-from ergonet._types import AnyArray, Array, Float, Position, Scalar
+from ergonet._types import AnyArray, Array, Position, Scalar
 from ergonet.diagnostics.function_space import choose_reference_rows
-from ergonet.models.network_posterior import NUM_REFERENCE_ROWS, BayesianNetwork, NetworkPosterior
-from ergonet.models.target import Origin
+from ergonet.models.network_posterior import NUM_REFERENCE_ROWS, AbstractNetworkPosterior, BayesianNetwork
+from ergonet.target.contract import CapabilityT, Missing, ReferencePoint, own_capability
 
-CHECKED_ROWS = 4096  # that are read at once
-SEEN_ROWS = 1000  # that reference rows are chosen among
+CHECKED_ROWS = 4096  # rows read at once
+STREAMED = "its rows are streamed, and that needs all of them at once"
+SEEN_ROWS = 1000  # rows among which reference rows are chosen
 
 
 class HostRows:
@@ -26,14 +27,17 @@ class HostRows:
         self.inputs, self.targets = inputs, targets
 
 
-class StreamedPosterior(NetworkPosterior):
-    """The posterior of a `BayesianNetwork` given rows on the host; build it with `stream`."""
+class StreamedPosterior(AbstractNetworkPosterior):
+    """The posterior of a `BayesianNetwork` given rows on the host; make it with `stream`."""
 
+    model: BayesianNetwork
+    reference: Array
     host: HostRows = eqx.field(static=True)
+    dim: int = eqx.field(static=True)
 
     def __init__(self, model: BayesianNetwork, host: HostRows, reference: Array):
-        super().__init__(model, reference, jax.device_put(host.targets[:1].T), reference)
-        self.host = host
+        self.model, self.host, self.reference = model, host, reference
+        self.dim = model.dim
 
     @property
     def num_rows(self) -> int:
@@ -42,20 +46,18 @@ class StreamedPosterior(NetworkPosterior):
     def rows(self) -> tuple[AnyArray, AnyArray]:
         return self.host.inputs, self.host.targets
 
-    def offers(self, capability: str) -> bool:
-        return capability in ("monitor", "minibatch_potential")
-
     def potential(self, position: Position) -> Scalar:
         _refuse("potential")
 
-    def log_likelihood(self, position: Position) -> Float[Array, "rows"]:
-        _refuse("log_likelihood")
+    def reference_point(self, position: Position) -> ReferencePoint:
+        _refuse("reference_point")
 
-    def origin(self, position: Position) -> Origin:
-        _refuse("origin")
+    def relative_to(self, reference: ReferencePoint) -> NoReturn:
+        _refuse("relative_to")
 
-    def lacks(self, capability: str) -> str:
-        return "its rows are streamed, and that needs all of them at once"
+    def capability(self, kind: type[CapabilityT]) -> CapabilityT | Missing:
+        found = own_capability(self, kind)
+        return Missing(STREAMED) if isinstance(found, Missing) else found
 
     def explain(self, position: Position) -> str:
         return "the density of streamed rows was not finite; look at the prior, and at the scale of x and y"
@@ -63,25 +65,28 @@ class StreamedPosterior(NetworkPosterior):
 
 def _refuse(what: str) -> NoReturn:
     raise CapabilityError(
-        f"A streamed posterior offers no `{what}`: its rows are never all on the device. Use a minibatch kernel such "
+        f"A streamed posterior has no `{what}`: its rows are never all on the device. Use a minibatch kernel such "
         f"as `ergonet.SGHMC()`, or `BayesianNetwork.condition`."
     )
 
 
 def stream(model: BayesianNetwork, x: Any, y: Any) -> StreamedPosterior:
-    """The posterior given rows that stay on the host, for data larger than the device's memory.
+    """Condition on rows that stay on the host, for data larger than the memory of the device.
 
     Args:
         model: the network.
-        x: inputs `[rows, ...]`, a floating NumPy array or `numpy.memmap`; read in pieces.
-        y: targets, as in `BayesianNetwork.condition`; these are held in memory.
+        x: inputs `[rows, ...]`, a floating-point NumPy array or `numpy.memmap`; read in chunks.
+        y: targets, as in `BayesianNetwork.condition`; held in memory.
+
+    Returns:
+        The posterior.
 
     Raises:
-        DataError: x or y is empty, not finite, of different lengths, or x is not floating.
-        SettingError: the shapes do not fit the network.
+        DataError: `x` or `y` is empty or not finite, their lengths differ, or `x` is not floating-point.
+        SettingError: the shapes do not match the network.
     """
     if not isinstance(x, np.ndarray) or not np.issubdtype(x.dtype, np.floating) or x.ndim < 2 or not len(x):
-        raise DataError("`x` must be a floating NumPy array or `numpy.memmap` [rows, features] with at least 1 row.")
+        raise DataError("`x` must be a floating-point NumPy array or `numpy.memmap`, [rows, ...] with at least 1 row.")
     y = np.asarray(y)
     if y.ndim == 0 or len(y) != len(x):
         raise DataError(f"`x` has {len(x)} rows, but `y` has shape {list(y.shape)}. They must match.")
@@ -102,6 +107,6 @@ def _check_finite(name: str, values: np.ndarray) -> None:
         if bad.any():
             row, column = np.argwhere(bad)[0]
             raise DataError(
-                f"`{name}` holds NaN or infinity, the first at row {start + row}, column {column} (counted from 0). "
-                f"Drop those rows or fill them in."
+                f"`{name}` contains NaN or infinite values, the first at row {start + row}, column {column} (counted "
+                f"from 0). Drop these rows or impute the values."
             )

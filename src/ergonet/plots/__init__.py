@@ -1,8 +1,8 @@
 """Pictures of a run: arrays in, Matplotlib axes out.
 
-Every function draws on the axes it is given, or makes a figure of its own (``axes.figure``), which belongs to
-no window and to no global list of figures: save it with ``axes.figure.savefig(path)``, or return it from a
-notebook cell. Too few draws, one chain or constant values are said in the picture, never an error.
+Every function draws on the given axes or makes a new figure (``axes.figure``), which belongs to no window and is not
+registered with pyplot: save it with ``axes.figure.savefig(path)``, or return the axes from a notebook cell. Too few
+draws, a single chain or constant values give a note in the picture, never an error.
 """
 
 from ergonet.plots.calibration import coverage_plot, reliability_diagram

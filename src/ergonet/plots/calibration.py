@@ -1,4 +1,4 @@
-"""Pictures of calibration: what was stated against what happened."""
+"""Pictures of calibration: observed frequencies against stated probabilities."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,11 +9,11 @@ from ergonet.prediction.calibration import CoverageCurve, ReliabilityCurve
 
 
 def reliability_diagram(curve: ReliabilityCurve, *, axes: Axes | None = None) -> Axes:
-    """Accuracy against confidence, with 95 % intervals, and how many rows lie at each confidence.
+    """Plot accuracy against confidence with 95 % intervals, and the number of rows at each confidence.
 
     Args:
         curve: from ``ergonet.prediction.calibration.reliability_curve``.
-        axes: where to draw; a new figure when None.
+        axes: axes to draw on; None makes a new figure.
 
     Returns:
         The axes.
@@ -28,20 +28,20 @@ def reliability_diagram(curve: ReliabilityCurve, *, axes: Axes | None = None) ->
     used = curve.counts > 0
     _points(
         axes, curve.confidence[used], curve.accuracy[used],
-        ends=np.stack([curve.lower[used], curve.upper[used]]), label="fraction right, 95 % interval",
+        ends=np.stack([curve.lower[used], curve.upper[used]]), label="fraction correct, 95 % interval",
     )  # fmt: skip
     axes.set_xlabel("stated probability of the predicted class")
-    axes.set_ylabel("fraction of rows that were right")
+    axes.set_ylabel("fraction of correct rows")
     canvas.legend(axes, columns=2, above=True)
     return axes
 
 
 def coverage_plot(curve: CoverageCurve, *, axes: Axes | None = None) -> Axes:
-    """Fraction of truths inside predictive intervals against the stated probability of these intervals.
+    """Plot the coverage of predictive intervals against their stated probability.
 
     Args:
         curve: from ``ergonet.prediction.calibration.coverage_curve``.
-        axes: where to draw; a new figure when None.
+        axes: axes to draw on; None makes a new figure.
 
     Returns:
         The axes.
@@ -49,9 +49,9 @@ def coverage_plot(curve: CoverageCurve, *, axes: Axes | None = None) -> Axes:
     axes = canvas.single_axes(axes, height=3.4)
     _diagonal(axes)
     ends = np.stack([curve.lower, curve.upper])
-    _points(axes, curve.nominal, curve.coverage, ends=ends, label="truths inside, 95 % interval")
+    _points(axes, curve.nominal, curve.coverage, ends=ends, label="coverage, 95 % interval")
     axes.set_xlabel("stated probability of the interval")
-    axes.set_ylabel("fraction of truths inside")
+    axes.set_ylabel("fraction of true values inside")
     canvas.legend(axes, columns=2, above=True)
     return axes
 

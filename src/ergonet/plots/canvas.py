@@ -1,5 +1,6 @@
-"""What all pictures share: sizes, colours, and axes that belong to no window."""
+"""Shared by all pictures: sizes, colors, and axes that belong to no window."""
 
+import io
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -23,52 +24,62 @@ SERIES: Final = (
     "#8a6d0c",
     "#56606f",
 )
-"""Colours of chains, told apart by most people with colour-blindness; they repeat after eight."""
+"""Colors of chains, distinguishable with most kinds of color blindness; they repeat after eight."""
 
 _SIZE = (4.8, 3.1)
 
 
+class Picture(Figure):
+    """A figure that belongs to no window, and that a notebook shows as it is."""
+
+    def _repr_png_(self) -> bytes:
+        """The picture as PNG, for IPython, which knows other figures only after `pyplot` has been imported."""
+        file = io.BytesIO()
+        self.savefig(file, format="png", dpi=110)
+        return file.getvalue()
+
+
 def single_axes(axes: Axes | None, *, height: float = _SIZE[1]) -> Axes:
-    """The axes given, or those of a new figure, in the common style.
+    """Return the given axes, or the axes of a new figure, in the common style.
 
     Args:
-        axes: where to draw, or None.
-        height: of a new figure, in inches.
+        axes: axes to draw on, or None.
+        height: height of a new figure, in inches.
 
     Returns:
-        Axes without frame at the top and right.
+        Axes without spines at the top and right.
     """
     if axes is None:
-        axes = Figure(figsize=(_SIZE[0], height), layout="constrained").add_subplot()
+        axes = Picture(figsize=(_SIZE[0], height), layout="constrained").add_subplot()
     return _styled(axes)
 
 
 def several_axes(axes: Sequence[Axes] | None, rows: int, columns: int, *, height: float) -> list[Axes]:
-    """The axes given, or those of a new figure of ``rows`` times ``columns`` of them, in the common style.
+    """Return the given axes, or those of a new figure with ``rows`` times ``columns`` axes, in the common style.
 
     Args:
-        axes: where to draw, one for each, row by row; or None.
-        rows: of a new figure.
-        columns: of a new figure.
-        height: of a new figure, in inches.
+        axes: axes to draw on, row by row; or None.
+        rows: number of rows of a new figure.
+        columns: number of columns of a new figure.
+        height: height of a new figure, in inches.
 
     Returns:
         Axes, row by row.
 
     Raises:
-        ValueError: not as many axes are given as are needed.
+        ValueError: the number of given axes is not ``rows * columns``.
     """
     if axes is None:
-        figure = Figure(figsize=(_SIZE[0], height), layout="constrained")
+        figure = Picture(figsize=(_SIZE[0], height), layout="constrained")
         made = figure.subplots(rows, columns, squeeze=False)
         axes = [made[row, column] for row in range(rows) for column in range(columns)]
     if len(axes) != rows * columns:
-        raise ValueError(f"`axes` must hold {rows * columns} axes for this picture, got {len(axes)}.")
+        raise ValueError(f"`axes` must contain {rows * columns} axes for this picture, got {len(axes)}.")
     return [_styled(each) for each in axes]
 
 
 def say_instead(axes: Axes, sentence: str) -> Axes:
-    """Write why there is nothing to draw, in the middle of the axes, and hide the scales."""
+    """Write in the middle of the axes why there is nothing to draw, and hide the scales."""
     axes.text(0.5, 0.5, sentence, transform=axes.transAxes, ha="center", va="center", color=MUTED, wrap=True)
     axes.set_xticks([])
     axes.set_yticks([])
@@ -78,24 +89,24 @@ def say_instead(axes: Axes, sentence: str) -> Axes:
 
 
 def color_of(chain: int) -> str:
-    """The colour of a chain; eight, then again from the first."""
+    """The color of a chain; there are eight, used cyclically."""
     return SERIES[chain % len(SERIES)]
 
 
 def finite(values: np.ndarray) -> np.ndarray:
-    """The finite ones of ``values``, as float64 in one dimension."""
+    """The finite entries of ``values``, as float64 in one dimension."""
     flat = np.asarray(values, dtype=np.float64).ravel()
     return flat[np.isfinite(flat)]
 
 
 def short(name: str) -> str:
-    """A name of the user's on one line of at most 32 characters."""
+    """Shorten a user's name to one line of at most 32 characters."""
     words = " ".join(str(name).split())
     return words if len(words) <= 32 else words[:29] + "..."
 
 
 def legend(axes: Axes, *, columns: int = 1, above: bool = False) -> None:
-    """A legend without frame, in the ink of the page; in the best place, or above the axes."""
+    """Add a legend without frame, in the best place or above the axes."""
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)} if above else {"loc": "best"}
     axes.legend(ncols=columns, frameon=False, labelcolor=INK, fontsize="small", handlelength=1.2, **place)
 
@@ -110,5 +121,5 @@ def _styled(axes: Axes) -> Axes:
     axes.yaxis.label.set_color(INK)
     axes.set_axisbelow(True)
     for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
-        text.set_parse_math(False)  # names of columns and classes may hold dollar signs
+        text.set_parse_math(False)  # names of columns and classes may contain dollar signs
     return axes

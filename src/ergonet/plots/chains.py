@@ -1,4 +1,4 @@
-"""Pictures of agreement between chains: traces, ranks, R-hat and effective sample sizes."""
+"""Pictures of convergence: traces, ranks, R-hat and effective sample sizes."""
 
 from collections.abc import Sequence
 
@@ -8,25 +8,25 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import rankdata
 
-from ergonet.diagnostics.advice import FEWEST_EFFECTIVE_DRAWS_PER_CHAIN, LARGEST_RHAT
+from ergonet.diagnostics.advice import LARGEST_RHAT, SMALLEST_ESS_PER_CHAIN
 from ergonet.diagnostics.chains import ess_bulk as effective_draws
 from ergonet.plots import canvas
 
 _MOST_POINTS = 500
-_MOST_LANES = 16
+_MOST_STRIPS = 16
 
 
 def log_posterior_trace(
     log_posterior: np.ndarray, warmup: np.ndarray | None = None, *, axes: Axes | None = None
 ) -> Axes:
-    """The log posterior density, draw by draw, with the warm-up to the left of 0.
+    """Plot the log posterior density, draw by draw, with the warm-up to the left of 0.
 
-    The scale is that of the kept draws; a warm-up that starts far below leaves the picture at its lower edge.
+    The vertical range is that of the stored draws; a warm-up that starts far below it is cut off.
 
     Args:
-        log_posterior: of kept draws, ``[chain, draw]``, up to a constant.
-        warmup: of warm-up draws, ``[chain, draw]``, or None.
-        axes: where to draw; a new figure when None.
+        log_posterior: log density of the stored draws up to a constant, ``[chain, draw]``.
+        warmup: log density of the warm-up draws, ``[chain, draw]``, or None.
+        axes: axes to draw on; None makes a new figure.
 
     Returns:
         The axes.
@@ -62,53 +62,53 @@ def log_posterior_trace(
 
 
 def rank_plot(values: np.ndarray, *, bins: int = 20, axes: Axes | None = None) -> Axes:
-    """How the ranks of each chain's draws are spread among those of all chains, a lane for each chain.
+    """Plot histograms of the ranks of each chain's draws among the draws of all chains, one strip per chain.
 
-    Level lanes mean that chains explore the same values. The band is what chance would do (two standard
-    deviations) with as many draws as a chain's are worth by itself. Of more than 16 chains those with the
-    least level lanes are shown.
+    Level histograms mean that the chains explore the same values. The band shows two standard deviations of chance
+    variation at the effective sample size of a chain. With more than 16 chains, the 16 with the least level histograms
+    are shown.
 
     Args:
         values: one quantity, ``[chain, draw]``.
-        bins: bars in a lane; fewer where there are fewer than ten draws for each.
-        axes: where to draw; a new figure when None.
+        bins: number of bins; reduced so that each has at least ten draws on average.
+        axes: axes to draw on; None makes a new figure.
 
     Returns:
         The axes.
     """
     values = np.atleast_2d(np.asarray(values, dtype=np.float64))
     num_chains, num_draws = values.shape
-    lanes = min(num_chains, _MOST_LANES)
-    axes = canvas.single_axes(axes, height=max(3.1, 0.8 + 0.4 * lanes))
+    strips = min(num_chains, _MOST_STRIPS)
+    axes = canvas.single_axes(axes, height=max(3.1, 0.8 + 0.4 * strips))
     usable = canvas.finite(values)
     if num_chains < 2:
-        return canvas.say_instead(axes, "Ranks compare chains, and there is only one.")
+        return canvas.say_instead(axes, "Ranks compare chains, but there is only one.")
     if num_draws < 8 or usable.size < values.size or usable.min() == usable.max():
-        return canvas.say_instead(axes, "Too few different draws to compare ranks.")
+        return canvas.say_instead(axes, "Too few distinct draws to compare ranks.")
     bins = max(2, min(bins, num_draws // 10))
     ranks = (rankdata(values).reshape(values.shape) - 0.5) / values.size
     counts = np.stack([np.histogram(chain, bins=bins, range=(0, 1))[0] for chain in ranks])
     expected = num_draws / bins
     inflation = max(1.0, num_draws / _effective_draws_of_a_chain(values))
     chance = 2 * np.sqrt(expected * (1 - 1 / bins) * inflation)
-    worst = np.argsort(-np.square(counts - expected).sum(axis=1), kind="stable")[:lanes]
+    worst = np.argsort(-np.square(counts - expected).sum(axis=1), kind="stable")[:strips]
     shown = np.sort(worst)
     scale = 0.86 / max(counts.max(), expected + chance)
     edges = np.linspace(0, 100, bins + 1)
-    for lane, chain in enumerate(shown[::-1]):
+    for strip, chain in enumerate(shown[::-1]):
         bottom = max(expected - chance, 0.0)
-        band = (0, lane + scale * bottom)
+        band = (0, strip + scale * bottom)
         axes.add_patch(Rectangle(band, 100, scale * (expected + chance - bottom), color=canvas.BAND, lw=0))
         axes.bar(
-            edges[:-1], scale * counts[chain], width=0.86 * np.diff(edges), bottom=lane, align="edge",
+            edges[:-1], scale * counts[chain], width=0.86 * np.diff(edges), bottom=strip, align="edge",
             color=canvas.color_of(int(chain)), alpha=0.75,
         )  # fmt: skip
-        axes.hlines(lane + scale * expected, 0, 100, color=canvas.INK, linewidth=0.8, linestyle=(0, (3, 2)))
-    axes.set_yticks(np.arange(lanes) + 0.4, [f"chain {chain}" for chain in shown[::-1]])
+        axes.hlines(strip + scale * expected, 0, 100, color=canvas.INK, linewidth=0.8, linestyle=(0, (3, 2)))
+    axes.set_yticks(np.arange(strips) + 0.4, [f"chain {chain}" for chain in shown[::-1]])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_xlim(0, 100)
-    axes.set_ylim(-0.02, lanes)
+    axes.set_ylim(-0.02, strips)
     axes.set_xlabel("rank among the draws of all chains, in %")
     return axes
 
@@ -116,13 +116,13 @@ def rank_plot(values: np.ndarray, *, bins: int = 20, axes: Axes | None = None) -
 def convergence_plot(
     rhat: np.ndarray, ess_bulk: np.ndarray, *, num_chains: int, axes: Sequence[Axes] | None = None
 ) -> list[Axes]:
-    """How R-hat and effective sample size are spread over many quantities, with the limits to keep.
+    """Plot histograms of R-hat and ESS over many quantities, with their recommended limits.
 
     Args:
-        rhat: R-hat, ``[quantity]``; NaN where it cannot be told.
-        ess_bulk: effective sample sizes in the bulk, ``[quantity]``; NaN where they cannot be told.
-        num_chains: on which the limit of the effective sample size depends.
-        axes: two of them; a new figure when None.
+        rhat: R-hat, ``[quantity]``; NaN where it cannot be computed.
+        ess_bulk: bulk ESS, ``[quantity]``; NaN where it cannot be computed.
+        num_chains: number of chains, which determines the limit on the ESS.
+        axes: two axes to draw on; None makes a new figure.
 
     Returns:
         The axes of R-hat and those of the effective sample sizes.
@@ -135,20 +135,20 @@ def convergence_plot(
         beyond = f"; {infinite} infinite, not drawn" if infinite else ""
         upper.set_xlabel(f"R-hat (should be left of the line{beyond})")
     else:
-        why = "R-hat needs two chains." if num_chains < 2 else "R-hat: too few different draws."
+        why = "R-hat needs two chains." if num_chains < 2 else "R-hat: too few distinct draws."
         canvas.say_instead(upper, why)
     known = canvas.finite(ess_bulk)
     if known.size:
-        limit = float(FEWEST_EFFECTIVE_DRAWS_PER_CHAIN * num_chains)
+        limit = float(SMALLEST_ESS_PER_CHAIN * num_chains)
         _against_limit(lower, known, limit=limit, good_below=False)
         lower.set_xlabel("effective draws (should be right of the line)")
     else:
-        canvas.say_instead(lower, "Effective draws: too few different draws.")
+        canvas.say_instead(lower, "Effective draws: too few distinct draws.")
     return [upper, lower]
 
 
 def _effective_draws_of_a_chain(values: np.ndarray) -> float:
-    """Median over the chains, each by itself: their disagreement must not widen the band of chance."""
+    """Median ESS of single chains, so that disagreement between chains does not widen the band."""
     alone = canvas.finite(effective_draws(values.T[None]))
     return float(np.median(alone)) if alone.size else float(values.shape[1])
 

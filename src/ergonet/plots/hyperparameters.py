@@ -1,4 +1,4 @@
-"""Pictures of learned scales: what the data made of the prior, and which inputs matter."""
+"""Pictures of learned scales: posterior against prior, and the relevance of inputs."""
 
 from collections.abc import Sequence
 
@@ -15,15 +15,15 @@ _ENDS = (5, 50, 95)
 def scales_plot(
     names: Sequence[str], posterior: np.ndarray, prior: np.ndarray | None = None, *, axes: Axes | None = None
 ) -> Axes:
-    """Medians and 90 % intervals of scales on a logarithmic axis, the prior's as a band behind the posterior's.
+    """Plot medians and 90 % intervals of scales on a logarithmic axis, with the prior as a band behind the posterior.
 
-    Of more than 20, the 20 with the largest medians are shown.
+    With more than 20 scales, the 20 with the largest medians are shown.
 
     Args:
-        names: of the scales.
-        posterior: draws, ``[draw, scale]``, above 0.
-        prior: draws of the prior, ``[draw, scale]``; None: not shown.
-        axes: where to draw; a new figure when None.
+        names: names of the scales.
+        posterior: posterior draws, ``[draw, scale]``, above 0.
+        prior: prior draws, ``[draw, scale]``; None: not shown.
+        axes: axes to draw on; None makes a new figure.
 
     Returns:
         The axes.
@@ -44,7 +44,7 @@ def scales_plot(
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     near = np.concatenate([low, high])
-    axes.set_xlim(near.min() / 10, near.max() * 10)  # a vague prior would leave no room for the posterior
+    axes.set_xlim(near.min() / 10, near.max() * 10)  # so that a vague prior does not squeeze the posterior
     axes.set_yticks(rows, [canvas.short(str(names[row])) for row in kept])
     axes.set_ylim(-0.7, len(kept) - 0.3)
     axes.set_xlabel("standard deviation")
@@ -53,14 +53,14 @@ def scales_plot(
 
 
 def relevance_plot(names: Sequence[str], draws: np.ndarray, *, axes: Axes | None = None) -> Axes:
-    """Scales of the weights out of every input, the most relevant first: medians with 90 % intervals.
+    """Plot medians and 90 % intervals of the scales of the weights out of every input, most relevant first.
 
-    Of more than 20 inputs, the 20 most relevant are shown.
+    With more than 20 inputs, the 20 most relevant are shown.
 
     Args:
-        names: of the inputs.
-        draws: of the scales, ``[draw, input]``, above 0.
-        axes: where to draw; a new figure when None.
+        names: names of the inputs.
+        draws: draws of the scales, ``[draw, input]``, above 0.
+        axes: axes to draw on; None makes a new figure.
 
     Returns:
         The axes.

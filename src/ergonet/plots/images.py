@@ -1,4 +1,4 @@
-"""Pictures of the images that a classifier is least sure of."""
+"""Pictures of the images with the most uncertain predictions."""
 
 from collections.abc import Sequence
 
@@ -17,15 +17,15 @@ def uncertain_images(
     count: int = 12,
     axes: Sequence[Axes] | None = None,
 ) -> list[Axes]:
-    """The images whose predicted class has the greatest entropy, with their likeliest classes and true one.
+    """Show the images with the largest predictive entropy, with their most probable classes and the true one.
 
     Args:
-        images: ``[rows, height, width]``, or ``[rows, height, width, 3]`` for colours as bytes or between 0 and 1.
-        probabilities: predicted, ``[rows, classes]``.
+        images: ``[rows, height, width]``, or ``[rows, height, width, 3]`` for colors as bytes or between 0 and 1.
+        probabilities: predicted class probabilities, ``[rows, classes]``.
         truth: indices of the true classes, ``[rows]``.
-        class_names: names of the classes; their indices when None.
-        count: how many images at most.
-        axes: as many as images are shown; a new figure, four in a row, when None.
+        class_names: names of the classes; None: their indices.
+        count: largest number of images.
+        axes: one for each image shown; None makes a new figure with four in a row.
 
     Returns:
         The axes, most uncertain image first.
@@ -51,11 +51,11 @@ def uncertain_images(
 
 
 def most_uncertain(probabilities: np.ndarray, count: int) -> np.ndarray:
-    """Rows with the greatest entropy of the predicted class, greatest first, ``[min(count, rows)]``."""
+    """Indices of the rows with the largest predictive entropy, largest first, ``[min(count, rows)]``."""
     return np.argsort(-entropy(probabilities), kind="stable")[:count]
 
 
 def entropy(probabilities: np.ndarray) -> np.ndarray:
-    """Entropy of each row's distribution in nats, ``[rows]``, between 0 and log of the number of classes."""
+    """Entropy of each row's class distribution in nats, ``[rows]``, between 0 and the log of the number of classes."""
     probabilities = np.asarray(probabilities, dtype=np.float64)
     return -np.sum(probabilities * np.log(np.where(probabilities > 0, probabilities, 1.0)), axis=1)

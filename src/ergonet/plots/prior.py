@@ -1,4 +1,4 @@
-"""Pictures of what a model believes before it sees any target."""
+"""Pictures of prior predictive checks."""
 
 from collections.abc import Callable
 
@@ -13,14 +13,14 @@ _MOST_FUNCTIONS = 30
 def prior_functions(
     grid: np.ndarray, values: np.ndarray, *, name: str = "input", target: str = "target", axes: Axes | None = None
 ) -> Axes:
-    """Functions drawn from the prior along one input.
+    """Plot functions drawn from the prior along one input.
 
     Args:
-        grid: of the input, ``[points]``.
-        values: of the functions, ``[draw, points]``; at most 30 are shown.
-        name: of the input, for the axes.
-        target: what the functions predict, for the axes.
-        axes: where to draw; a new figure when None.
+        grid: values of the input, ``[points]``.
+        values: values of the functions, ``[draw, points]``; at most 30 functions are shown.
+        name: name of the input, for the axis label.
+        target: name of the target, for the axis label.
+        axes: axes to draw on; None makes a new figure.
 
     Returns:
         The axes.
@@ -36,13 +36,13 @@ def prior_functions(
 def prior_histogram(
     prior: np.ndarray, data: np.ndarray | None = None, *, name: str = "target", axes: Axes | None = None
 ) -> Axes:
-    """What the prior predicts against the data, as densities over the range of the data and three times around it.
+    """Plot prior predictions and data as densities, over a range somewhat wider than that of the data.
 
     Args:
-        prior: predictions, any shape.
-        data: true targets, any shape; None: not shown.
-        name: of what is predicted, for the axes.
-        axes: where to draw; a new figure when None.
+        prior: prior predictions, any shape.
+        data: observed targets, any shape; None: not shown.
+        name: name of the target, for the axis label.
+        axes: axes to draw on; None makes a new figure.
 
     Returns:
         The axes.
@@ -56,7 +56,7 @@ def prior_histogram(
     width = max(high - low, 1e-9) if data is not None else 0.0
     edges = np.linspace(low - width, high + width + 1e-12, 61)
     share = np.mean((drawn < edges[0]) | (drawn > edges[-1]))
-    axes.hist(drawn, edges, density=True, color=canvas.SERIES[0], alpha=0.5, label=f"prior ({share:.0%} lie outside)")
+    axes.hist(drawn, edges, density=True, color=canvas.SERIES[0], alpha=0.5, label=f"prior ({share:.0%} outside)")
     if data is not None:
         axes.hist(truth, edges, density=True, histtype="step", color=canvas.INK, label="data")
     axes.set_xlabel(canvas.short(name))
@@ -66,7 +66,7 @@ def prior_histogram(
 
 
 def save_side_by_side(path: str, *draws: Callable[[Axes], Axes], width: float = 10.0, height: float = 3.6) -> None:
-    """Draw each function of `draws` on axes of its own, beside each other, and save the figure."""
+    """Call each function of `draws` on its axes in a row of panels, and save the figure."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")

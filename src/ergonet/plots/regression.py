@@ -1,4 +1,4 @@
-"""Pictures of predicted numbers against true ones."""
+"""Pictures of predicted against true values."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,17 +17,17 @@ def prediction_vs_truth(
     name: str = "target",
     axes: Axes | None = None,
 ) -> Axes:
-    """Predictions with their intervals against truths, those that missed in another colour.
+    """Plot predictive intervals against true values; intervals that miss the true value have another color.
 
-    Of more than 400 rows, 400 at equal distances in the order of the truths are shown.
+    With more than 400 rows, 400 evenly spaced ones in the order of the true values are shown.
 
     Args:
         mean: predictive means of one target, ``[rows]``.
         truth: true values, ``[rows]``.
         lower: lower ends of the intervals, ``[rows]``.
-        upper: upper ends, ``[rows]``.
-        name: of the target, for the axes.
-        axes: where to draw; a new figure when None.
+        upper: upper ends of the intervals, ``[rows]``.
+        name: name of the target, for the axis labels.
+        axes: axes to draw on; None makes a new figure.
 
     Returns:
         The axes.
@@ -55,16 +55,16 @@ def prediction_vs_truth(
 def residual_plot(
     mean: np.ndarray, truth: np.ndarray, sd: np.ndarray, *, name: str = "target", axes: Axes | None = None
 ) -> Axes:
-    """Errors in predictive standard deviations against predictions, with a band for two of them.
+    """Plot errors in units of the predictive standard deviation against predictions, with a band from -2 to 2.
 
-    Of more than 400 rows, 400 at equal distances in the order of the predictions are shown.
+    With more than 400 rows, 400 evenly spaced ones in the order of the predictions are shown.
 
     Args:
         mean: predictive means of one target, ``[rows]``.
         truth: true values, ``[rows]``.
         sd: predictive standard deviations, noise included, ``[rows]``, above 0.
-        name: of the target, for the axes.
-        axes: where to draw; a new figure when None.
+        name: name of the target, for the axis label.
+        axes: axes to draw on; None makes a new figure.
 
     Returns:
         The axes.
@@ -74,7 +74,7 @@ def residual_plot(
     mean, truth, sd = (np.asarray(each, np.float64)[shown] for each in (mean, truth, sd))
     usable = sd > 0
     if not usable.any():
-        return canvas.say_instead(axes, "No rows with a spread to compare errors with.")
+        return canvas.say_instead(axes, "No rows with a standard deviation above 0.")
     errors = (truth[usable] - mean[usable]) / sd[usable]
     axes.axhspan(-2, 2, color=canvas.BAND, linewidth=0)
     axes.axhline(0, color=canvas.MUTED, linewidth=1, linestyle=(0, (3, 2)))

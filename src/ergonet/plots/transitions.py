@@ -1,4 +1,4 @@
-"""Pictures of what single transitions did: energies, acceptance, steps."""
+"""Pictures of transition statistics: energies, acceptance, number of steps."""
 
 from collections.abc import Sequence
 
@@ -12,14 +12,14 @@ _NUM_BINS = 30
 
 
 def energy_plot(energy: np.ndarray, *, axes: Axes | None = None) -> Axes:
-    """Spread of the energies, over that of the steps from one energy to the next.
+    """Plot histograms of the energies and of their changes from draw to draw.
 
-    Where the steps are much narrower than the energies, chains cross the energies slowly (Betancourt, "A
-    conceptual introduction to Hamiltonian Monte Carlo", 2017, section 6.1).
+    If the changes are much narrower than the energies, the chains explore the energies slowly (Betancourt2017,
+    section 6.1).
 
     Args:
         energy: value of the Hamiltonian after each transition, ``[chain, draw]``.
-        axes: where to draw; a new figure when None.
+        axes: axes to draw on; None makes a new figure.
 
     Returns:
         The axes.
@@ -30,13 +30,13 @@ def energy_plot(energy: np.ndarray, *, axes: Axes | None = None) -> Axes:
     spread = np.concatenate([chain - chain.mean() for chain in finite_parts if chain.size] or [np.empty(0)])
     steps = canvas.finite(np.diff(energy, axis=1))
     if steps.size < 2 or spread.max() == spread.min():
-        return canvas.say_instead(axes, "Too few different energies to compare.")
+        return canvas.say_instead(axes, "Too few distinct energies to compare.")
     reach = max(np.quantile(np.abs(spread), 0.999), np.quantile(np.abs(steps), 0.999))
     bins = list(np.linspace(-reach, reach, _NUM_BINS + 1))
-    axes.hist(spread, bins=bins, density=True, color=canvas.SERIES[0], alpha=0.45, label="energy, less its mean")
+    axes.hist(spread, bins=bins, density=True, color=canvas.SERIES[0], alpha=0.45, label="energy minus its mean")
     axes.hist(
         steps, bins=bins, density=True, histtype="step", color=canvas.SERIES[1], linewidth=1.6,
-        label="step from one energy to the next",
+        label="change in energy per transition",
     )  # fmt: skip
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
@@ -52,16 +52,16 @@ def transitions_plot(
     target_acceptance: float | None = None,
     axes: Sequence[Axes] | None = None,
 ) -> list[Axes]:
-    """Acceptance of the transitions, and how many leapfrog steps each took.
+    """Plot histograms of the acceptance and of the number of leapfrog steps per transition.
 
     Args:
         acceptance_rate: acceptance statistic of each transition, ``[chain, draw]``, 0 to 1.
         num_steps: leapfrog steps of each transition, ``[chain, draw]``.
-        target_acceptance: what the warm-up aimed at, or None.
-        axes: two of them; a new figure when None.
+        target_acceptance: target of the warm-up, or None.
+        axes: two axes to draw on; None makes a new figure.
 
     Returns:
-        The axes of the acceptance and those of the steps.
+        The axes of the acceptance and the axes of the steps.
     """
     upper, lower = canvas.several_axes(axes, 2, 1, height=3.6)
     accepted = canvas.finite(acceptance_rate)
@@ -87,7 +87,7 @@ def transitions_plot(
             lower.bar(positions, counts, width=0.7, color=canvas.SERIES[0], alpha=0.8)
             skip = -(-len(different) // 10)
             lower.set_xticks(positions[::skip], [f"{number:g}" for number in different[::skip]])
-        lower.set_xlabel("leapfrog steps in a transition")
+        lower.set_xlabel("leapfrog steps per transition")
         lower.set_ylabel("transitions")
         lower.yaxis.set_major_locator(MaxNLocator(3, integer=True))
     else:

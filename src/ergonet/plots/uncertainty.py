@@ -1,11 +1,10 @@
-"""Pictures of what a classifier is unsure of, by groups of inputs."""
+"""Pictures of a classifier's uncertainty by groups of inputs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from ergonet.plots import canvas
 from ergonet.prediction.uncertainty import entropies
@@ -21,27 +20,27 @@ def uncertainty_by_group(
     images: Mapping[str, np.ndarray] | None = None,
     class_names: Sequence[str] | None = None,
 ) -> list[Axes]:
-    """Histograms of entropy and mutual information, a strip for each group, with images at the margin.
+    """Plot histograms of entropy and mutual information, one row of panels per group, with images at the side.
 
-    Strips of a column share their bins; each is scaled to its own highest bar, and its median is marked. The images are
-    those with the least, the median and the greatest entropy of their group, with their likeliest class.
+    The panels of a column share their bins; each is scaled to its highest bar, and its median is marked. The images are
+    those with the smallest, the median and the largest entropy of their group, with their most probable class.
 
     Args:
-        groups: name to a `Prediction` of a classification.
-        images: name to the images of that group's rows, ``[rows, height, width]`` or, for colours as bytes or between 0
-            and 1, ``[rows, height, width, 3]``; groups may be left out.
-        class_names: names of the classes; their indices when None.
+        groups: maps names to `Prediction` objects of a classification.
+        images: maps names to the images of that group's rows, ``[rows, height, width]`` or, for colors as bytes or
+            between 0 and 1, ``[rows, height, width, 3]``; groups may be omitted.
+        class_names: names of the classes; None: their indices.
 
     Returns:
-        The axes of a new figure, row by row: two histograms, and three images where the group has them.
+        The axes of a new figure, row by row: two histograms, and three images if the group has any.
 
     Raises:
-        CapabilityError: a prediction is of reals.
+        CapabilityError: a prediction is of a regression.
         DataError: a group has no rows.
-        ValueError: there is no group, or a group has not as many images as rows.
+        ValueError: there are no groups, or a group's number of images differs from its number of rows.
     """
     if not groups:
-        raise ValueError("`groups` must hold one group at least.")
+        raise ValueError("`groups` must contain at least one group.")
     scores = {name: entropies(prediction, name) for name, prediction in groups.items()}
     images = images or {}
     for name, shown in images.items():
@@ -49,7 +48,7 @@ def uncertainty_by_group(
             raise ValueError(f"`images[{name!r}]` has {len(shown)} images for {len(scores[name]['entropy'])} rows.")
     columns = len(_PANELS) + (len(_PLACES) if images else 0)
     widths = [3.0] * len(_PANELS) + [1.0] * (columns - len(_PANELS))
-    figure = Figure(figsize=(1.05 * sum(widths), 0.55 + 1.15 * len(groups)), layout="constrained")
+    figure = canvas.Picture(figsize=(1.05 * sum(widths), 0.55 + 1.15 * len(groups)), layout="constrained")
     cells = figure.subplots(len(groups), columns, squeeze=False, width_ratios=widths)
     ends = {
         "entropy": np.log(next(iter(groups.values())).mean.shape[1]),
@@ -86,7 +85,7 @@ def _strip(axes: Axes, values: np.ndarray, end: float, color: str) -> Axes:
     median = float(np.median(values))
     axes.axvline(median, color=canvas.INK, linewidth=1.0, linestyle=":")
     axes.set_xlim(0.0, end)
-    axes.set_ylim(0.0, 1.25 * counts.max() / len(values))  # room for the words
+    axes.set_ylim(0.0, 1.25 * counts.max() / len(values))  # room for the text
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     on_the_left = median > 0.6 * end

@@ -1,1 +1,1 @@
-"""Predictions of a posterior: in bounded memory, scored, and with their calibration."""
+"""Posterior predictions in bounded memory, their scores, and their calibration."""

@@ -1,4 +1,4 @@
-"""Do stated probabilities hold? Confidence against accuracy, and nominal against actual coverage."""
+"""Calibration: accuracy against confidence for classes, coverage against nominal probability for intervals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ _Z_95 = 1.959964
 
 @dataclass(frozen=True)
 class ReliabilityCurve:
-    """How often the predicted class was right, by how sure the prediction was.
+    """Accuracy of the predicted class as a function of confidence.
 
     Attributes:
-        edges: limits of the bins of confidence, ``[bins + 1]``, from 0 to 1.
+        edges: edges of the confidence bins, ``[bins + 1]``, from 0 to 1.
         counts: rows in each bin, ``[bins]``.
         confidence: mean probability of the predicted class, ``[bins]``; NaN in an empty bin.
-        accuracy: fraction of rows that were right, ``[bins]``; NaN in an empty bin.
-        lower: lower end of the 95 % interval of the accuracy (Wilson's), ``[bins]``.
-        upper: upper end of it, ``[bins]``.
-        expected_calibration_error: mean over rows of ``|accuracy - confidence|`` of their bin, 0 to 1 (Guo,
-            Pleiss, Sun and Weinberger, "On calibration of modern neural networks", ICML 2017, equation 3).
-        expected_calibration_error_standard_error: its standard error at fixed bins and signs; NaN for one
-            row.
+        accuracy: fraction of correctly classified rows, ``[bins]``; NaN in an empty bin.
+        lower: lower end of the 95 % Wilson interval of the accuracy, ``[bins]``.
+        upper: upper end of the same interval, ``[bins]``.
+        expected_calibration_error: ``|accuracy - confidence|`` averaged over bins weighted by their rows, 0 to 1
+            (Guo2017, equation 3).
+        expected_calibration_error_standard_error: its standard error with bins and signs held fixed; NaN for a
+            single row.
     """
 
     edges: np.ndarray
@@ -39,15 +39,15 @@ class ReliabilityCurve:
 
 @dataclass(frozen=True)
 class CoverageCurve:
-    """How often central predictive intervals hold the truth.
+    """Coverage of central predictive intervals.
 
     Attributes:
-        nominal: stated probabilities of the intervals, ``[interval]``, ascending, each above 0 and below 1.
-        coverage: fraction of truths inside, over all rows and targets, ``[interval]``.
-        lower: lower end of the 95 % interval of the coverage (Wilson's, rows as the sample), ``[interval]``.
-        upper: upper end of it, ``[interval]``.
+        nominal: nominal probabilities of the intervals, ``[interval]``, ascending, each in (0, 1).
+        coverage: fraction of true values inside the interval, over all rows and targets, ``[interval]``.
+        lower: lower end of the 95 % Wilson interval of the coverage, with rows as the sample, ``[interval]``.
+        upper: upper end of the same interval, ``[interval]``.
         mean_gap: mean over the intervals of ``|coverage - nominal|``, 0 to 1.
-        mean_gap_standard_error: its standard error over rows at fixed signs; NaN for one row.
+        mean_gap_standard_error: its standard error over rows with signs held fixed; NaN for a single row.
     """
 
     nominal: np.ndarray
@@ -59,10 +59,10 @@ class CoverageCurve:
 
 
 def reliability_curve(probabilities: np.ndarray, truth: np.ndarray, bins: int = 10) -> ReliabilityCurve:
-    """Accuracy against confidence in bins of equal width.
+    """Compute accuracy against confidence in bins of equal width.
 
     Args:
-        probabilities: predicted, ``[rows, classes]``, each row a distribution.
+        probabilities: predicted class probabilities, ``[rows, classes]``; each row sums to 1.
         truth: indices of the true classes, ``[rows]``.
         bins: number of bins between 0 and 1, at least 1.
 
@@ -70,7 +70,7 @@ def reliability_curve(probabilities: np.ndarray, truth: np.ndarray, bins: int = 
         The curve with its counts and intervals.
 
     Raises:
-        DataError: shapes do not fit, there is no row, or a row is no distribution.
+        DataError: shapes do not match, there are no rows, or a row is not a probability distribution.
         SettingError: ``bins`` is below 1.
     """
     if bins < 1:
@@ -100,19 +100,19 @@ def reliability_curve(probabilities: np.ndarray, truth: np.ndarray, bins: int = 
 
 
 def coverage_curve(quantiles: np.ndarray, levels: Sequence[float] | np.ndarray, truth: np.ndarray) -> CoverageCurve:
-    """Coverage of the central intervals between the quantiles at ``a`` and at ``1 - a``.
+    """Compute the coverage of the central intervals between the quantiles at ``a`` and at ``1 - a``.
 
     Args:
         quantiles: predictive quantiles, ``[level, rows, targets]``.
-        levels: their probabilities, ``[level]``, each between 0 and 1; levels without a counterpart are left
-            out.
+        levels: their probabilities, ``[level]``, each between 0 and 1; levels without a symmetric counterpart are
+            ignored.
         truth: true values, ``[rows, targets]``.
 
     Returns:
         The curve, narrow intervals first.
 
     Raises:
-        DataError: shapes do not fit, there is no row, or a value is not finite.
+        DataError: shapes do not match, there are no rows, or a value is not finite.
         SettingError: no two levels are symmetric about 1/2.
     """
     probabilities = np.asarray(levels, dtype=np.float64)
@@ -120,7 +120,8 @@ def coverage_curve(quantiles: np.ndarray, levels: Sequence[float] | np.ndarray, 
     quantiles = finite_array(quantiles, "quantiles", 3)
     if quantiles.shape != (len(probabilities), *truth.shape):
         raise DataError(
-            f"`quantiles` must be [level, rows, targets] = {(len(probabilities), *truth.shape)}, got {quantiles.shape}."
+            f"`quantiles` must have shape [level, rows, targets] = {(len(probabilities), *truth.shape)}, "
+            f"got {quantiles.shape}."
         )
     pairs = _symmetric_pairs(probabilities)
     if not pairs:
@@ -144,14 +145,14 @@ def coverage_curve(quantiles: np.ndarray, levels: Sequence[float] | np.ndarray, 
 
 
 def wilson_interval(successes: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's 95 % interval of a fraction (Wilson 1927); NaN where nothing was counted.
+    """Compute Wilson's 95 % interval of a proportion (Wilson1927); NaN where the count is 0.
 
     Args:
-        successes: how many of them, ``[bins]``; need not be whole.
-        counts: of how many, ``[bins]``.
+        successes: number of successes, ``[bins]``; need not be whole numbers.
+        counts: number of trials, ``[bins]``.
 
     Returns:
-        Lower and upper ends, ``[bins]`` each, within 0 and 1.
+        Lower and upper ends, ``[bins]`` each, in [0, 1].
     """
     number = np.where(counts > 0, counts, np.nan).astype(np.float64)
     fraction, z2 = successes / number, _Z_95**2
@@ -168,10 +169,11 @@ def standard_error(values: np.ndarray) -> float:
 
 
 def check_classification(probabilities: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Predicted distributions and true classes as float64 and integers of fitting shapes.
+    """Validate predicted distributions and true classes, and return them as float64 and integers.
 
     Raises:
-        DataError: shapes do not fit, there is no row, a row is no distribution, or a class is not there.
+        DataError: shapes do not match, there are no rows, a row is not a probability distribution, or a class index
+            is out of range.
     """
     probabilities = finite_array(probabilities, "probabilities", 2)
     truth = np.asarray(truth)
@@ -185,21 +187,21 @@ def check_classification(probabilities: np.ndarray, truth: np.ndarray) -> tuple[
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DataError(
-            f"`probabilities` are no distribution in row {row}: {probabilities[row].tolist()}. "
-            "Each row must be at least 0 and sum to 1."
+            f"`probabilities` is not a distribution in row {row}: {probabilities[row].tolist()}. "
+            "The entries of each row must be at least 0 and sum to 1."
         )
     outside = (truth < 0) | (truth >= classes)
     if outside.any():
         row = int(np.argmax(outside))
-        raise DataError(f"`truth` has class {truth[row]} in row {row}; known are 0 to {classes - 1}.")
+        raise DataError(f"`truth` has class {truth[row]} in row {row}; classes run from 0 to {classes - 1}.")
     return probabilities, truth
 
 
 def finite_array(values: np.ndarray, name: str, dimensions: int) -> np.ndarray:
-    """The argument as float64, with rows on the last but one axis of several, and at least one row.
+    """Validate an array and return it as float64.
 
     Raises:
-        DataError: the number of dimensions differs, it is empty, or a value is not finite.
+        DataError: the number of dimensions is not `dimensions`, the array is empty, or a value is not finite.
     """
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != dimensions:

@@ -1,8 +1,8 @@
 """The posterior predictive distribution in bounded memory, whatever the number of draws and rows.
 
-Rows are taken in blocks of one shape, so one program serves them all; for each block the draws stream past running
-moments. Quantiles are those of the predictive mixture itself (`quantiles.py`): they keep the outputs of every draw for
-the rows of one block, and blocks are made as small as that needs.
+Rows are processed in chunks of one shape, so that one compiled program serves them all; within a chunk, running moments
+are updated draw by draw. Quantiles are those of the predictive mixture (`quantiles.py`). They need the outputs of every
+draw for the rows of a chunk, so chunks are made small enough for these to fit in memory.
 """
 
 import math
@@ -18,15 +18,16 @@ from jax import lax
 
 from ergonet._checks import is_integer
 from ergonet._errors import CapabilityError, SettingError
+from ergonet._keys import key_of
 from ergonet._types import Array, Float
-from ergonet.inference.samples import Samples
-from ergonet.models.network_posterior import BayesianNetwork, NetworkPosterior
-from ergonet.prediction.blocks import Rows, draw_blocks, readable
+from ergonet.draws.samples import Samples
+from ergonet.models.network_posterior import AbstractNetworkPosterior, BayesianNetwork
+from ergonet.prediction.chunks import Rows, draw_chunks, readable
 from ergonet.prediction.quantiles import mixture_quantiles
 
-KEPT_BYTES = 128 * 2**20  # outputs of all draws for one block of rows, while quantiles are solved
-SAMPLE_BLOCK = 16  # draws that are simulated at once
-NOISE_KEY = 0xFFFF_FFFF  # a fold_in number for the noise, apart from the keys of prior draws
+QUANTILE_BYTES = 128 * 2**20  # limit on the outputs of all draws for one chunk of rows, which quantiles need
+SAMPLE_CHUNK = 16  # draws that are simulated at once
+NOISE_KEY = 0xFFFF_FFFF  # fold_in number of the noise key, distinct from those of prior draws
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,15 @@ class Prediction:
 
     Attributes:
         mean: `[rows, targets]`, or class probabilities `[rows, classes]`.
-        sd: total standard deviation `[rows, targets]`: noise and function together; None for classes.
-        noise_sd: root of the mean noise variance `[rows, targets]`; None for classes.
-        function_sd: standard deviation of the mean between draws, in the shape of `mean`.
+        sd: total predictive standard deviation (function and noise), `[rows, targets]`; None for classes.
+        noise_sd: square root of the mean noise variance, `[rows, targets]`; None for classes.
+        function_sd: standard deviation across draws of the conditional mean, same shape as `mean`.
         levels: probabilities of the quantiles.
         quantiles: `[level, rows, targets]`; None for classes.
-        log_density: log mean_s p(y | draw s) `[rows]`, where y was given.
-        entropy: of the mean class probabilities `[rows]`, nats; None for reals.
-        expected_entropy: mean entropy of the draws' probabilities (the aleatoric part) `[rows]`, nats; None for reals.
+        log_density: log mean_s p(y | draw s), `[rows]`; None unless `y` was given.
+        entropy: entropy of the mean class probabilities, `[rows]`, nats; None for regression.
+        expected_entropy: mean entropy of the draws' class probabilities (aleatoric part), `[rows]`, nats; None for
+            regression.
     """
 
     mean: np.ndarray
@@ -57,9 +59,9 @@ class Prediction:
 
     @property
     def mutual_information(self) -> np.ndarray | None:
-        """The epistemic part of the entropy `[rows]`, nats, at least 0: what more data could take away.
+        """Epistemic part of the entropy, `[rows]`, nats, at least 0: what more data could reduce.
 
-        None for reals.
+        None for regression.
         """
         if self.entropy is None or self.expected_entropy is None:
             return None
@@ -67,7 +69,7 @@ class Prediction:
 
 
 class Sums(eqx.Module):
-    """Running moments over weighted draws for a block of rows; `count` is the sum of their weights."""
+    """Running moments over weighted draws for a chunk of rows; `count` is the sum of the weights."""
 
     count: Float[Array, ""]
     mean: Float[Array, "out rows"]
@@ -85,22 +87,22 @@ def predict(
     levels: Sequence[float] = (0.05, 0.95),
     y: Any = None,
 ) -> Prediction:
-    """The predictive distribution of each row, averaged over all draws by their weight (`draw_weights`).
+    """Compute the posterior predictive distribution of each row, a weighted average over draws (`draw_weights`).
 
     Args:
-        samples: draws of a network's posterior; their positions may lie on disk.
-        x: inputs `[rows, ...]` in the units the network was conditioned on.
-        model: the network; None: the one that the samples know.
+        samples: draws from the posterior of a network; the positions may be stored on disk.
+        x: inputs `[rows, ...]`, in the units the network was conditioned on.
+        model: the network; None: the model that the samples carry.
         levels: probabilities of the quantiles, in (0, 1).
-        y: targets, for the log predictive density of each row.
+        y: targets, needed only for the log predictive density of each row.
 
     Returns:
-        Means, standard deviations, quantiles and densities by row.
+        Means, standard deviations, quantiles and log densities of every row.
 
     Raises:
-        CapabilityError: no model is known.
-        DataError: x has no rows or is not finite, or y does not fit.
-        SettingError: a level is outside (0, 1), or x or the draws do not fit the network.
+        CapabilityError: `model` is None and the samples carry no model.
+        DataError: `x` has no rows or is not finite, or `y` does not match it.
+        SettingError: a level is outside (0, 1), or `x` or the draws do not match the network.
     """
     model = _model(samples, model)
     levels = tuple(float(level) for level in levels)
@@ -111,47 +113,47 @@ def predict(
         levels = ()
     rows = Rows(model, x, y)
     positions = readable(samples.positions)
-    size = rows.block_size(KEPT_BYTES // (4 * samples.num_chains * samples.num_draws) if levels else None)
+    size = rows.chunk_size(QUANTILE_BYTES // (4 * samples.num_chains * samples.num_draws) if levels else None)
     weights = draw_weights(samples)
-    parts = [_predict_block(model, (positions, weights), block, levels) for block in rows.blocks(size)]
+    parts = [_predict_chunk(model, (positions, weights), chunk, levels) for chunk in rows.chunks(size)]
     return join(model, parts, levels=levels, count=rows.count, has_targets=y is not None)
 
 
 def _model(samples: Samples, model: BayesianNetwork | None) -> BayesianNetwork:
     if model is None:
-        if not isinstance(samples.target, NetworkPosterior):
+        if not isinstance(samples.target, AbstractNetworkPosterior):
             raise CapabilityError(
-                "These samples know no network. Give `model=BayesianNetwork(...)` to predict with them."
+                "These samples carry no network. Pass `model=BayesianNetwork(...)` to predict with them."
             )
         model = samples.target.model
     dim = samples.positions.shape[2]
     if model.dim != dim:
         raise SettingError(
-            f"`model` has {model.dim} coordinates, but the draws have {dim}: they are of another network."
+            f"`model` has {model.dim} coordinates, but the draws have {dim}: they belong to another network."
         )
     return model
 
 
 def draw_weights(samples: Samples) -> np.ndarray:
-    """How much each draw counts, `[chain, draw]`: 1, or what the schedule of a minibatch kernel says.
+    """Weight of each draw, `[chain, draw]`: 1, or the weight given by the schedule of a minibatch kernel.
 
     Raises:
-        SettingError: no stored draw counts.
+        SettingError: every stored draw has weight 0.
     """
     shape = samples.num_chains, samples.num_draws
     weights = np.asarray(samples.stats.get("weight", np.ones(shape)), np.float32)
     if not np.any(weights > 0):
         raise SettingError(
-            "Every stored draw has weight 0: the schedule was still exploring at each of them. Store other draws "
-            "(`keep`), or let a cycle explore for a smaller share of it."
+            "Every stored draw has weight 0: the schedule was still exploring when each was taken. Store other draws "
+            "(`retention`), or shorten the exploration stage of the cycles."
         )
     return weights
 
 
-def _predict_block(model: BayesianNetwork, draws_of: Any, block: Any, levels: tuple[float, ...]) -> dict[str, Any]:
-    (positions, every_weight), (inputs, targets) = draws_of, block
+def _predict_chunk(model: BayesianNetwork, draws_of: Any, chunk: Any, levels: tuple[float, ...]) -> dict[str, Any]:
+    (positions, every_weight), (inputs, targets) = draws_of, chunk
     sums, kept = None, []
-    for draws, weights in draw_blocks(positions, every_weight):
+    for draws, weights in draw_chunks(positions, every_weight):
         outputs, own = _outputs(model, draws, inputs)
         sums = blank_sums(model, outputs, own) if sums is None else sums
         sums = accumulate(model, sums, outputs, own, weights=jnp.asarray(weights, outputs.dtype), targets=targets)
@@ -169,14 +171,14 @@ def _predict_block(model: BayesianNetwork, draws_of: Any, block: Any, levels: tu
 
 
 def part_of(sums: Sums) -> dict[str, Any]:
-    """The moments of a block as NumPy arrays, as `join` takes them."""
+    """The moments of a chunk as NumPy arrays, in the form `join` takes."""
     names = ("mean", "squares", "variance", "entropy", "log_density")
     return {name: np.asarray(getattr(sums, name)) for name in names} | {"count": float(sums.count)}
 
 
 @eqx.filter_jit
 def _outputs(model: BayesianNetwork, positions: Array, inputs: Array) -> tuple[Array, Any]:
-    """Outputs `[draw, out, rows]` and likelihood parameters of each draw; one draw at a time suits a core's cache."""
+    """Outputs `[draw, out, rows]` and likelihood parameters of each draw, one draw at a time to fit a core's cache."""
 
     def one(position: Array) -> tuple[Array, Any]:
         weights, own = model.split(position)
@@ -194,7 +196,7 @@ def _quantiles(model: BayesianNetwork, outputs: Array, own: Any, levels: Array, 
 def accumulate(
     model: BayesianNetwork, sums: Sums, outputs: Array, own: Any, *, weights: Array, targets: Array | None
 ) -> Sums:
-    """Join the moments of a block of weighted draws to those of all before; a draw of weight 0 counts for nothing."""
+    """Merge a chunk of weighted draws into the running moments; draws of weight 0 have no effect."""
     likelihood = model.likelihood
     count = jnp.sum(weights)
 
@@ -209,7 +211,7 @@ def accumulate(
     if targets is not None:
         rows = jax.vmap(likelihood.log_prob, in_axes=(0, 0, None))(own, outputs, targets)
         log_density = jax.nn.logsumexp(rows + jnp.log(weights)[:, None], axis=0)
-    block = Sums(
+    chunk = Sums(
         count=count,
         mean=mean,
         squares=jnp.tensordot(weights, (means - mean) ** 2, axes=1),
@@ -217,11 +219,11 @@ def accumulate(
         entropy=entropy,
         log_density=log_density,
     )
-    return joined(sums, block)
+    return joined(sums, chunk)
 
 
 def joined(one: Sums, other: Sums) -> Sums:
-    """The moments of both together (Chan, Golub and LeVeque 1983)."""
+    """Merge two sets of moments (Chan1983)."""
     total = one.count + other.count
     share = other.count / jnp.maximum(total, jnp.finfo(total.dtype).tiny)
     shift = other.mean - one.mean
@@ -236,7 +238,7 @@ def joined(one: Sums, other: Sums) -> Sums:
 
 
 def blank_sums(model: BayesianNetwork, outputs: Array, own: Any) -> Sums:
-    """The moments of no draws, for rows whose outputs `[draw, outputs, rows]` are like these."""
+    """Moments of zero draws, shaped for outputs like these, `[draw, outputs, rows]`."""
     mean = jax.eval_shape(jax.vmap(model.likelihood.mean), own, outputs)
     zeros = jnp.zeros(mean.shape[1:], mean.dtype)
     row = zeros[0]
@@ -253,7 +255,7 @@ def blank_sums(model: BayesianNetwork, outputs: Array, own: Any) -> Sums:
 def join(
     model: BayesianNetwork, parts: list[dict[str, Any]], *, levels: tuple[float, ...], count: int, has_targets: bool
 ) -> Prediction:
-    """The predictive distribution from the moments of all blocks of rows, `count` of them in all."""
+    """Assemble the predictive distribution of `count` rows from the moments of all chunks."""
 
     def rows(name: str) -> np.ndarray:
         return np.concatenate([part[name] for part in parts], axis=-1)[..., :count]
@@ -290,20 +292,23 @@ def join(
 def sample_predictive(
     samples: Samples, x: Any, *, num_samples: int, seed: int, model: BayesianNetwork | None = None
 ) -> np.ndarray:
-    """Draws of the targets, `[sample, rows, targets]` (class numbers for a classification).
+    """Simulate targets from the posterior predictive distribution.
 
     Args:
-        samples: draws of a network's posterior; their positions may lie on disk.
-        x: inputs `[rows, ...]` in the units the network was conditioned on.
-        num_samples: at least 1. Each takes one posterior draw at random for all rows, so that a sample is a whole
-            function with its noise; no draw is taken a second time before all have been taken, unless they count
-            differently, and then as often as they count.
-        seed: of the choice of draws and of the noise, 0 to 2^63 - 1.
-        model: the network; None: the one that the samples know.
+        samples: draws from the posterior of a network; the positions may be stored on disk.
+        x: inputs `[rows, ...]`, in the units the network was conditioned on.
+        num_samples: at least 1. Each sample uses one randomly chosen posterior draw for all rows, so that it is a
+            coherent function plus noise. Draws of equal weight are used without replacement until all have been
+            used; draws of unequal weight are chosen in proportion to it.
+        seed: seeds the choice of draws and the noise, 0 to 2^63 - 1.
+        model: the network; None: the model that the samples carry.
+
+    Returns:
+        Simulated targets `[sample, rows, targets]`; class indices for a classification.
 
     Raises:
-        CapabilityError: no model is known.
-        DataError: x has no rows or is not finite.
+        CapabilityError: `model` is None and the samples carry no model.
+        DataError: `x` has no rows or is not finite.
         SettingError: `num_samples` or `seed` is out of its range.
     """
     model = _model(samples, model)
@@ -319,17 +324,17 @@ def sample_predictive(
         chosen = np.concatenate([rng.permutation(total) for _ in range(rounds)])[:num_samples]
     chains, draws = np.divmod(chosen, samples.num_draws)
 
-    def block(start: int, stop: int) -> Array:
+    def chunk(start: int, stop: int) -> Array:
         pairs = zip(chains[start:stop].tolist(), draws[start:stop].tolist(), strict=True)
         return jnp.asarray(np.stack([np.asarray(positions[chain, draw]) for chain, draw in pairs]))
 
-    return _simulate(model, x, block, num_samples=num_samples, seed=seed)
+    return _simulate(model, x, chunk, num_samples=num_samples, seed=seed)
 
 
 def prior_predictive(model: BayesianNetwork, x: Any, *, num_samples: int, seed: int) -> np.ndarray:
-    """Draws of the targets before any data, `[sample, rows, targets]`; arguments as in `sample_predictive`."""
+    """Simulate targets from the prior predictive distribution; arguments and result as in `sample_predictive`."""
     _check_simulation(num_samples, seed)
-    keys = jax.random.split(_key(seed), num_samples)
+    keys = jax.random.split(key_of(seed), num_samples)
     return _simulate(
         model, x, lambda start, stop: _prior_draws(model, keys[start:stop]), num_samples=num_samples, seed=seed
     )
@@ -346,27 +351,23 @@ def _check_simulation(num_samples: Any, seed: Any) -> None:
             raise SettingError(f"`{name}` must be an integer of at least {least}, got {value!r}.")
 
 
-def _key(seed: int) -> Array:
-    return jax.random.fold_in(jax.random.key(seed & 0xFFFF_FFFF), seed >> 32)
-
-
 def _simulate(
-    model: BayesianNetwork, x: Any, block: Callable[[int, int], Array], *, num_samples: int, seed: int
+    model: BayesianNetwork, x: Any, chunk: Callable[[int, int], Array], *, num_samples: int, seed: int
 ) -> np.ndarray:
-    """Targets of `block(start, stop)`, which gives positions `[stop - start, dim]`, in blocks of samples and rows."""
+    """Simulate targets in chunks of samples and rows; `chunk(start, stop)` gives positions `[stop - start, dim]`."""
     rows = Rows(model, x)
-    inputs = list(rows.blocks(rows.block_size()))
-    key = jax.random.fold_in(_key(seed), NOISE_KEY)
+    inputs = list(rows.chunks(rows.chunk_size()))
+    key = jax.random.fold_in(key_of(seed), NOISE_KEY)
     samples = []
-    for start in range(0, num_samples, SAMPLE_BLOCK):
-        positions = block(start, min(start + SAMPLE_BLOCK, num_samples))
+    for start in range(0, num_samples, SAMPLE_CHUNK):
+        positions = chunk(start, min(start + SAMPLE_CHUNK, num_samples))
         count = len(positions)
-        padding = jnp.broadcast_to(positions[-1:], (SAMPLE_BLOCK - count, positions.shape[1]))
+        padding = jnp.broadcast_to(positions[-1:], (SAMPLE_CHUNK - count, positions.shape[1]))
         positions = jnp.concatenate([positions, padding])
-        of_block = jax.random.fold_in(key, start // SAMPLE_BLOCK)
+        of_chunk = jax.random.fold_in(key, start // SAMPLE_CHUNK)
         parts = [
-            np.asarray(_noisy(model, positions, block_inputs, jax.random.fold_in(of_block, number)))
-            for number, (block_inputs, _) in enumerate(inputs)
+            np.asarray(_noisy(model, positions, chunk_inputs, jax.random.fold_in(of_chunk, number)))
+            for number, (chunk_inputs, _) in enumerate(inputs)
         ]
         samples.append(np.concatenate(parts, axis=1)[:count, : rows.count])
     return np.concatenate(samples)

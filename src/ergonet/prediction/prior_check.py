@@ -1,4 +1,4 @@
-"""What a model believes before it sees any target: functions and predictions drawn from the prior."""
+"""Prior predictive checks: functions and predictions drawn from the prior."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +9,7 @@ import numpy as np
 
 from ergonet._checks import is_integer
 from ergonet._errors import SettingError
+from ergonet._keys import key_of
 from ergonet._types import Array
 from ergonet.models.network_posterior import BayesianNetwork
 
@@ -18,9 +19,9 @@ class PriorPrediction:
     """Draws from the prior at given inputs, in the units of the network.
 
     Attributes:
-        mean: of every drawn function, `[draw, rows, targets]`, or class probabilities `[draw, rows, classes]`.
-        noise_sd: standard deviation of the noise around it, `[draw, rows, targets]`; None for classes.
-        targets: one simulated target per draw and row, `[draw, rows, targets]`; class numbers `[draw, rows, 1]`.
+        mean: the drawn functions, `[draw, rows, targets]`, or class probabilities `[draw, rows, classes]`.
+        noise_sd: standard deviation of the observation noise, `[draw, rows, targets]`; None for classes.
+        targets: one simulated target per draw and row, `[draw, rows, targets]`; class indices `[draw, rows, 1]`.
     """
 
     mean: np.ndarray
@@ -29,21 +30,21 @@ class PriorPrediction:
 
 
 def prior_predictive(model: BayesianNetwork, x: Any, *, num_draws: int = 100, seed: int) -> PriorPrediction:
-    """Draw weights and hyperparameters from the prior, and what they predict at `x`.
+    """Draw weights and hyperparameters from the prior and predict at `x`.
 
     Args:
         model: network, prior and likelihood.
         x: inputs `[rows, features]`, as `condition` takes them.
-        num_draws: functions, at least 1.
-        seed: 0 to 2^32 - 1.
+        num_draws: number of functions, at least 1.
+        seed: 0 to 2^63 - 1.
 
     Raises:
-        SettingError: `num_draws` is below 1, or the inputs do not fit the network.
+        SettingError: `num_draws` is below 1, or the inputs do not match the network.
     """
     if not is_integer(num_draws) or num_draws < 1:
         raise SettingError(f"`prior_predictive(num_draws=...)` must be an integer of at least 1, got {num_draws!r}.")
     inputs = jax.device_put(model.network.prepare(np.asarray(x, np.float32)))
-    keys = jax.random.split(jax.random.key(seed), num_draws)
+    keys = jax.random.split(key_of(seed), num_draws)
     mean, variance, targets = (np.asarray(part).swapaxes(1, 2) for part in _draw(model, keys, inputs))
     is_classes = model.likelihood.is_classification
     return PriorPrediction(mean=mean, noise_sd=None if is_classes else np.sqrt(variance), targets=targets)

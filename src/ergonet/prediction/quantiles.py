@@ -1,8 +1,9 @@
-"""Quantiles of a predictive mixture: the root of mean_s P(y <= q | draw s) = p, without a random number.
+"""Quantiles of a predictive mixture: the roots of mean_s P(y <= q | draw s) = p, computed without simulation.
 
-The root lies between the least and the largest quantile of the draws. It is found by Chandrupatla's method (1997):
-inverse quadratic interpolation where that is safe, bisection where it is not; about ten evaluations to the precision
-of float32. Every row has its own bracket and stops by itself, so no row depends on the others of its block.
+The root lies between the smallest and the largest quantile of the draws' own distributions. Chandrupatla's method
+(Chandrupatla1997) finds it by inverse quadratic interpolation where that is safe and by bisection elsewhere, in about
+ten evaluations at float32 precision. Each row has its own bracket and stopping test, so that the result for a row does
+not depend on the other rows of its chunk.
 """
 
 from collections.abc import Callable
@@ -16,12 +17,12 @@ from jax import lax
 from ergonet._types import Array, Bool, Float
 from ergonet.models.likelihood import AbstractLikelihood
 
-MOST_STEPS = 40  # about 10 are taken; bisection alone would take about 25 to the precision of float32
+MOST_STEPS = 40  # about 10 are needed; bisection alone would need about 25 at float32 precision
 PRECISION = 4  # units in the last place
 
 
 class _Bracket(eqx.Module):
-    """The last two points of each search on either side of the root, the one before, and the next fraction."""
+    """The two points that bracket each root, the point evaluated before them, and the next fraction to try."""
 
     newest: Float[Array, "..."]
     other: Float[Array, "..."]
@@ -35,7 +36,7 @@ class _Bracket(eqx.Module):
 
     @property
     def best(self) -> Array:
-        """The end of the bracket with the smaller value."""
+        """The end of the bracket where the function is closer to 0."""
         return jnp.where(jnp.abs(self.value_newest) < jnp.abs(self.value_other), self.newest, self.other)
 
 
@@ -46,14 +47,14 @@ def mixture_quantiles(
     levels: Float[Array, "level"],
     weights: Float[Array, "draw"],
 ) -> Float[Array, "level targets rows"]:
-    """The values below which the mixture over draws has each of the probabilities.
+    """Quantiles of the mixture over draws.
 
     Args:
-        likelihood: of real targets.
-        own: its own parameters, with a leading axis of draws.
-        outputs: of the network, by draw.
+        likelihood: a likelihood for real targets.
+        own: the likelihood's parameters, with a leading axis of draws.
+        outputs: network outputs of every draw.
         levels: probabilities in (0, 1).
-        weights: of the draws, above 0; in any unit.
+        weights: weights of the draws, above 0; need not be normalized.
     """
     num_draws = outputs.shape[0]
     shares = weights / jnp.mean(weights)
@@ -72,7 +73,7 @@ def mixture_quantiles(
         """Mean P(y <= value) - level, in the shape of the quantiles."""
 
         def add(index: Array, total: Array) -> Array:
-            # the level is taken off each term: near the root the sum stays small, and so does its rounding
+            # subtracting the level from each term keeps the sum, and so its rounding error, small near the root
             over = jax.vmap(lambda value, level: likelihood.cdf(*of_draw(index), value) - level)(values, levels)
             return total + shares[index] * over
 
@@ -86,13 +87,13 @@ def mixture_quantiles(
 def find_root(
     function: Callable[[Array], Array], low: Float[Array, "..."], high: Float[Array, "..."]
 ) -> Float[Array, "..."]:
-    """The root of an increasing function, elementwise, by Chandrupatla's method.
+    """Find the roots of an increasing function, elementwise, by Chandrupatla's method (Chandrupatla1997).
 
     Args:
-        function: elementwise, at most 0 at `low` and at least 0 at `high`, up to rounding; a value of a unit in the
-            last place of 1 counts as 0.
-        low: the lower ends.
-        high: the upper ends, at least `low`.
+        function: acts elementwise; at most 0 at `low` and at least 0 at `high`, up to rounding. A value within one
+            unit in the last place of 1 counts as 0.
+        low: lower ends of the brackets.
+        high: upper ends of the brackets, at least `low`.
     """
     value_low, value_high = jnp.minimum(function(low), 0.0), jnp.maximum(function(high), 0.0)
     tolerance = PRECISION * jnp.finfo(low.dtype).eps * jnp.maximum(jnp.abs(low), jnp.abs(high))
@@ -121,7 +122,7 @@ def find_root(
 
 
 def _narrowed(before: _Bracket, function: Callable[[Array], Array]) -> _Bracket:
-    """One evaluation, and where to look next."""
+    """Evaluate the function once, narrow the bracket and choose the next point."""
     point = before.newest + before.fraction * (before.other - before.newest)
     value = function(point)
     same = (value > 0) == (before.value_newest > 0)
@@ -146,7 +147,7 @@ def _narrowed(before: _Bracket, function: Callable[[Array], Array]) -> _Bracket:
 
 
 def _next_fraction(points: tuple[Array, Array, Array], values: tuple[Array, Array, Array]) -> Array:
-    """Inverse quadratic interpolation from the newest point towards the other, or 1/2 where it is not safe."""
+    """Step of inverse quadratic interpolation as a fraction of the bracket, or 1/2 where interpolation is not safe."""
     (a, b, c), (fa, fb, fc) = points, values
     along = (a - b) / (c - b)
     height = (fa - fb) / (fc - fb)

@@ -1,4 +1,4 @@
-"""Predictions that are averaged while a chain runs, so that its networks need not be stored."""
+"""Predictions averaged while a chain runs, so that its draws need not be stored."""
 
 from typing import Any
 
@@ -6,19 +6,19 @@ import jax
 import jax.numpy as jnp
 
 from ergonet._types import AnyArray, Array, Float, Scalar
-from ergonet.inference.epochs import AbstractWatch
+from ergonet.draws.callback import AbstractCallback
 from ergonet.models.network_posterior import BayesianNetwork
-from ergonet.prediction.blocks import Rows
+from ergonet.prediction.chunks import Rows
 from ergonet.prediction.predictive import Prediction, Sums, accumulate, blank_sums, join, joined, part_of
 
 
-class RunningPrediction(AbstractWatch):
-    """The predictive distribution on given inputs, averaged over every draw of a run by its weight.
+class RunningPrediction(AbstractCallback):
+    """Callback that averages the predictive distribution on given inputs over every draw of a run, by weight.
 
-    As a watch of `sample_minibatches` it ends as a `Prediction` (quantiles excepted: those need every draw), and gives
-    learning curves: of a classification `error` (share of the rows whose class the average gets wrong) and
-    `error of the draw`, of a regression `rmse` and `rmse of the draw`, in the units of the network; and `nll`, minus
-    the mean log predictive density of a row.
+    The run's summary is a `Prediction` without quantiles (these need every draw at once). The learning curves are, for
+    a classification, `error` (fraction of rows misclassified by the average) and `error of the draw`; for a regression,
+    `rmse` and `rmse of the draw`, in the units of the network; and for both, `nll`, minus the mean log predictive
+    density of a row.
     """
 
     model: BayesianNetwork
@@ -26,20 +26,20 @@ class RunningPrediction(AbstractWatch):
     targets: Array
 
     def __init__(self, model: BayesianNetwork, x: Any, y: Any):
-        """Check and keep the rows.
+        """Validate the rows and put them on the device.
 
         Args:
             model: the network that is sampled.
-            x: inputs `[rows, ...]` in the units the network is conditioned on; kept on the device, all predicted
-                at once.
-            y: their targets.
+            x: inputs `[rows, ...]`, in the units the network is conditioned on; all rows are predicted at once and
+                stay on the device.
+            y: the targets of these rows.
 
         Raises:
-            DataError: x has no rows or is not finite, or y does not fit.
+            DataError: `x` has no rows or is not finite, or `y` does not match it.
         """
         rows = Rows(model, x, y)
         self.model = model
-        self.inputs, targets = next(iter(rows.blocks(rows.count)))
+        self.inputs, targets = next(iter(rows.chunks(rows.count)))
         assert targets is not None  # as y is given
         self.targets = targets
 
@@ -73,7 +73,7 @@ class RunningPrediction(AbstractWatch):
         return jnp.sqrt(jnp.mean((mean - self.targets) ** 2))
 
     def join(self, summaries: list[Sums]) -> Prediction | None:
-        """The prediction of all chains together; their draws count by weight. None where no draw counted."""
+        """The prediction over all chains, draws weighted; None if every weight is 0."""
         summaries = [one for one in summaries if one.count > 0]
         if not summaries:
             return None
@@ -85,6 +85,6 @@ class RunningPrediction(AbstractWatch):
 
 
 def _classes(values: AnyArray) -> Array:
-    """Class numbers `[rows]` of probabilities or one-hot targets `[classes, rows]`, or of one row of either."""
+    """Class indices `[rows]` from probabilities or one-hot targets `[classes, rows]`; a single row is thresholded."""
     array = jnp.asarray(values)
     return jnp.argmax(array, axis=0) if array.shape[0] > 1 else (array[0] > 0.5).astype(jnp.int32)

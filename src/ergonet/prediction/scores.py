@@ -1,7 +1,7 @@
-"""How good predictions are, each score with its standard error over rows.
+"""Scores of predictions, each with its standard error over rows.
 
-The standard errors treat rows as independent, and are those of the score on other rows of the same kind; they
-do not cover the Monte Carlo error of the predictions, for which see the effective sample sizes.
+The standard errors treat rows as independent and describe how the score would vary on other rows from the same
+population. They do not include the Monte Carlo error of the predictions, for which see the effective sample sizes.
 """
 
 from collections.abc import Sequence
@@ -21,22 +21,21 @@ _SMALLEST_PROBABILITY = float(np.finfo(np.float32).tiny)
 
 
 def classification_scores(probabilities: np.ndarray, truth: np.ndarray, *, bins: int = 10) -> dict[str, float]:
-    """Scores of predicted class probabilities.
+    """Score predicted class probabilities.
 
     Args:
-        probabilities: predicted, ``[rows, classes]``, each row a distribution.
+        probabilities: predicted class probabilities, ``[rows, classes]``; each row sums to 1.
         truth: indices of the true classes, ``[rows]``.
-        bins: bins of confidence for the calibration error.
+        bins: number of confidence bins for the calibration error.
 
     Returns:
-        ``error`` (fraction of rows whose likeliest class is wrong, 0 to 1), ``nll`` (mean of minus the log
-        probability of the true class, in nats, at most 87.3: a probability that underflows float32 counts as
-        its smallest normal number), ``calibration`` (expected calibration error, 0 to 1), each with
-        ``*_standard_error``; ``brier`` (mean squared distance to the true class, 0 to 2). Standard errors are
-        NaN for one row.
+        ``error`` (fraction of misclassified rows, 0 to 1), ``nll`` (mean negative log probability of the true
+        class, in nats, at most 87.3 because probabilities are clipped at the smallest normal float32) and
+        ``calibration`` (expected calibration error, 0 to 1), each with its ``*_standard_error``; ``brier`` (mean
+        squared distance to the one-hot true class, 0 to 2). Standard errors are NaN for a single row.
 
     Raises:
-        DataError: shapes do not fit, there is no row, or a row is no distribution.
+        DataError: shapes do not match, there are no rows, or a row is not a probability distribution.
         SettingError: ``bins`` is below 1.
     """
     probabilities, truth = check_classification(probabilities, truth)
@@ -63,25 +62,25 @@ def regression_scores(
     quantiles: np.ndarray,
     levels: Sequence[float] | np.ndarray,
 ) -> dict[str, float]:
-    """Scores of predictive distributions of real targets.
+    """Score predictive distributions of real targets.
 
     Args:
         mean: predictive means, ``[rows, targets]``.
         truth: true values, ``[rows, targets]``.
-        log_density: log predictive density at the truth, over all targets of a row, in the unit of the truth,
-            ``[rows]``.
+        log_density: joint log predictive density of all targets of a row at their true values, in the unit of
+            ``truth``, ``[rows]``.
         quantiles: predictive quantiles, ``[level, rows, targets]``.
         levels: their probabilities, ``[level]``, with at least one pair symmetric about 1/2.
 
     Returns:
-        ``rmse`` (over rows and targets, in the unit of the truth), ``nll`` (mean of minus the log density),
-        ``calibration`` (mean over central intervals of ``|coverage - nominal|``, 0 to 1), each with
-        ``*_standard_error``; ``coverage_90`` (fraction of truths in the central 90 % interval) where the
-        levels have 0.05 and 0.95. Standard errors are NaN for one row, and that of ``rmse`` is 0 where every
-        error is 0.
+        ``rmse`` (over rows and targets, in the unit of ``truth``), ``nll`` (mean negative log density) and
+        ``calibration`` (mean over central intervals of ``|coverage - nominal|``, 0 to 1), each with its
+        ``*_standard_error``; ``coverage_90`` (fraction of true values in the central 90 % interval) if the levels
+        include 0.05 and 0.95. Standard errors are NaN for a single row; the standard error of ``rmse`` is 0 if
+        every error is 0.
 
     Raises:
-        DataError: shapes do not fit, there is no row, or a value is not finite.
+        DataError: shapes do not match, there are no rows, or a value is not finite.
         SettingError: no two levels are symmetric about 1/2.
     """
     mean, truth = finite_array(mean, "mean", 2), finite_array(truth, "truth", 2)

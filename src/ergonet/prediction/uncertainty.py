@@ -1,8 +1,8 @@
-"""Does a classifier know what it does not know? Entropies of groups of inputs, and how well they tell groups apart.
+"""Predictive entropy by groups of inputs, and how well it separates in-distribution from other groups.
 
-The entropy of the predicted class is the mean entropy of the draws (aleatoric: the draws agree that the classes overlap
-there) plus the mutual information of class and draw (epistemic: the draws disagree, which more data could end).
-Source: Depeweg et al. 2018, Decomposition of uncertainty in Bayesian deep learning.
+The entropy of the predictive class distribution is the sum of the mean entropy of the draws (aleatoric: the draws agree
+that classes overlap) and the mutual information between class and draw (epistemic: the draws disagree, which more data
+could resolve). Source: Depeweg2018.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from ergonet._errors import CapabilityError, SettingError, suggest
 from ergonet.prediction.calibration import finite_array, standard_error
 
 SCORES: Final = {"entropy": "entropy", "expected_entropy": "aleatoric", "mutual_information": "epistemic"}
-"""Fields of a prediction, and the words for them in tables."""
+"""Fields of a `Prediction`, and their names in tables."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,16 @@ class GroupScore:
     """One score of one group of inputs.
 
     Attributes:
-        group: its name.
+        group: name of the group.
         score: ``entropy``, ``expected_entropy`` (aleatoric) or ``mutual_information`` (epistemic).
-        count: rows of the group.
-        mean: over rows, in nats.
-        standard_error: of the mean over rows; NaN for one row.
-        quantiles: over rows, in nats, ``[level]``.
-        auroc: the chance that a row of this group scores higher than one of the group inside, ties counted half: 1
-            tells them apart perfectly, 1/2 not at all; NaN for the group inside itself.
-        auroc_standard_error: of it, over the rows of both groups (DeLong, DeLong and Clarke-Pearson 1988); NaN where a
-            group has one row.
+        count: number of rows in the group.
+        mean: mean over rows, in nats.
+        standard_error: standard error of the mean over rows; NaN for a single row.
+        quantiles: quantiles over rows, in nats, ``[level]``.
+        auroc: probability that a row of this group scores higher than a row of the inside group, ties counting 1/2:
+            1 means perfect separation, 1/2 none; NaN for the inside group itself.
+        auroc_standard_error: its standard error over the rows of both groups (DeLong1988); NaN if either group has
+            a single row.
     """
 
     group: str
@@ -52,9 +52,9 @@ class UncertaintyTable:
     """Scores of all groups.
 
     Attributes:
-        inside: the group that the model was made for.
+        inside: name of the in-distribution group.
         levels: probabilities of the quantiles.
-        rows: group by group, each with the three scores.
+        rows: three scores for each group, group by group.
     """
 
     inside: str
@@ -62,7 +62,7 @@ class UncertaintyTable:
     rows: tuple[GroupScore, ...]
 
     def row(self, group: str, score: str = "entropy") -> GroupScore:
-        """One row; raises `SettingError` where there is none."""
+        """Return one row; raises `SettingError` if there is no such row."""
         found = next((one for one in self.rows if (one.group, one.score) == (group, score)), None)
         if found is None:
             groups = dict.fromkeys(one.group for one in self.rows)
@@ -70,7 +70,7 @@ class UncertaintyTable:
         return found
 
     def to_markdown(self) -> str:
-        """The table for a page, with nats to three digits."""
+        """Format the table as Markdown, with three decimals."""
         levels = " | ".join(f"{100 * level:g} %" for level in self.levels)
         lines = [
             f"| group | rows | score | mean | {levels} | AUROC against {self.inside} |",
@@ -89,23 +89,23 @@ class UncertaintyTable:
 def uncertainty_table(
     groups: Mapping[str, Any], *, inside: str, levels: Sequence[float] = (0.05, 0.5, 0.95)
 ) -> UncertaintyTable:
-    """Entropies of groups of inputs, and how well each of them tells a group from the one inside.
+    """Tabulate entropies by groups of inputs, and how well they separate each group from the inside group.
 
     Args:
-        groups: name to a `Prediction` of a classification, such as test rows, images of another kind, noise.
-        inside: the name of the group that the model was made for.
+        groups: maps names to `Prediction` objects of a classification, such as test rows, other images, or noise.
+        inside: name of the in-distribution group.
         levels: probabilities of the quantiles over rows, each from 0 to 1.
 
     Returns:
-        Three rows for each group, in the order given.
+        A table with three rows for each group, in the given order.
 
     Raises:
-        CapabilityError: a prediction has no entropies: it is of reals.
+        CapabilityError: a prediction has no entropies because it is a regression.
         DataError: a group has no rows, or an entropy is not finite.
-        SettingError: there is no group `inside`, or a level is out of its range.
+        SettingError: `inside` is not a group, or a level is out of range.
     """
     if inside not in groups:
-        raise SettingError(f"`inside={inside!r}` is none of the groups. {suggest(inside, groups)}")
+        raise SettingError(f"`inside={inside!r}` is not one of the groups. {suggest(inside, groups)}")
     if not all(0 <= level <= 1 for level in levels):
         raise SettingError(f"`levels` must lie between 0 and 1, got {tuple(levels)}.")
     scores = {name: entropies(prediction, name) for name, prediction in groups.items()}
@@ -129,29 +129,29 @@ def uncertainty_table(
 
 
 def entropies(prediction: Any, name: str) -> dict[str, Float[np.ndarray, "rows"]]:
-    """The three scores of each row, in nats; errors as of `uncertainty_table`, with the name of the group."""
+    """The three scores of each row, in nats; raises as `uncertainty_table` does, naming the group."""
     values = {score: getattr(prediction, score, None) for score in SCORES}
     lacking = [score for score, value in values.items() if value is None]
     if lacking:
         raise CapabilityError(
-            f"The group {name!r} has no `{lacking[0]}`: entropies need predictions of a classification by `predict`."
+            f"The group {name!r} has no `{lacking[0]}`: entropies need predictions of a classifier, made by `predict`."
         )
     return {score: finite_array(np.asarray(value), f"{score} of {name!r}", 1) for score, value in values.items()}
 
 
 def auroc(inside: Float[np.ndarray, "inside"], outside: Float[np.ndarray, "outside"]) -> tuple[float, float]:
-    """The area under the receiver operating curve, and its standard error.
+    """Area under the ROC curve and its standard error (DeLong1988).
 
     Args:
         inside: scores of rows that should score low, at least one.
         outside: scores of rows that should score high, at least one.
 
     Returns:
-        The chance that a random one of `outside` exceeds a random one of `inside` (ties count half), and its standard
-        error over the rows of both; NaN where either has one row.
+        The probability that a random element of `outside` exceeds a random element of `inside` (ties count 1/2), and
+        its standard error over the rows of both; NaN if either has a single row.
     """
     together = rankdata(np.concatenate([inside, outside]))
-    below = (together[len(inside) :] - rankdata(outside)) / len(inside)  # share of `inside` below each outside row
+    below = (together[len(inside) :] - rankdata(outside)) / len(inside)  # fraction of `inside` below each outside row
     above = 1 - (together[: len(inside)] - rankdata(inside)) / len(outside)
     variance = standard_error(below) ** 2 + standard_error(above) ** 2
     return float(below.mean()), float(np.sqrt(variance))

@@ -1,4 +1,4 @@
-"""One self-contained HTML file from a finished run, for a person to read."""
+"""The report: one self-contained HTML file made from a finished run."""
 
 from ergonet.report.record import RunRecord
 from ergonet.report.write import write_report

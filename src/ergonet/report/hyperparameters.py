@@ -1,4 +1,4 @@
-"""Pictures of a report that show what the data made of the priors' scales."""
+"""Pictures of the report that compare learned scales with their priors."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from ergonet.report import wording
 from ergonet.report.pictures import Picture, draw
 from ergonet.report.record import RunRecord
 
-RESOLVED = 0.1  # an input counts as relevant above this share of the largest scale
+RESOLVED = 0.1  # an input counts as relevant above this fraction of the largest scale
 
 
 def pictures(record: RunRecord) -> list[Picture]:
-    """Learned scales against their priors, and the relevance of every input; none where nothing was learned."""
+    """Learned scales against their priors, and the relevance of every input; empty if no scale was learned."""
     arrays, made = record.evaluation, []
     names, draws = arrays.get("scale_names"), arrays.get("scale_draws")
     if names is not None and draws is not None and draws.size:
@@ -26,11 +26,11 @@ def pictures(record: RunRecord) -> list[Picture]:
 def _scales(names: list[str], draws: np.ndarray, prior: np.ndarray | None) -> Picture:
     median = np.median(draws, axis=0)
     return Picture(
-        title="What the data made of the priors",
+        title="Learned scales and their priors",
         svg=draw("scales", lambda: plots.scales_plot(names, draws, prior)),
         caption=(
-            "Standard deviations that were learned, of weights and of the noise (in standardised units). Where the "
-            "line is as wide as the band, the data said nothing."
+            "Learned standard deviations of the weights and of the noise, in standardized units. If a line is as wide "
+            "as the band of the prior, the data said nothing about that scale."
         ),
         alternative="Posterior medians: "
         + ", ".join(f"{name} {wording.number(float(one))}" for name, one in zip(names, median, strict=True))
@@ -47,11 +47,11 @@ def _relevance(names: list[str], draws: np.ndarray) -> Picture:
         title="Which inputs matter",
         svg=draw("relevance", lambda: plots.relevance_plot(names, draws)),
         caption=(
-            "How large the weights out of each input may be, the most relevant first (ARD): an input whose scale is "
-            "far below the others hardly moves a prediction."
+            "Scale of the weights out of each input, most relevant input first (automatic relevance determination): "
+            "an input whose scale is far below the others has little effect on the predictions."
         ),
         alternative=(
-            f"Medians of the scales of {wording.plural(len(names), 'input')}; the largest: {largest}; {least} below a "
-            f"tenth of the largest."
+            f"Median scales of {wording.plural(len(names), 'input')}. The largest: {largest}. Below a tenth of the "
+            f"largest: {least}."
         ),
     )

@@ -1,11 +1,11 @@
-"""Pictures and tables of a report that show whether the draws can be trusted."""
+"""Pictures and tables of the report that show whether the draws can be trusted."""
 
 from typing import Any
 
 import numpy as np
 
 from ergonet import plots
-from ergonet.diagnostics import ConvergenceSummary, e_bfmi, summarise
+from ergonet.diagnostics import ConvergenceSummary, e_bfmi, summarize
 from ergonet.diagnostics.energy import has_momentum
 from ergonet.report import wording
 from ergonet.report.pictures import Picture, draw
@@ -13,7 +13,7 @@ from ergonet.report.record import RunRecord
 
 
 def pictures(record: RunRecord) -> list[Picture]:
-    """Convergence, ranks, trace, energies and transitions, as far as the run has what they show."""
+    """Convergence, ranks, trace, energies and transitions, as far as the run recorded them."""
     made = []
     functions = record.evaluation.get("function_draws")
     if functions is not None and functions.ndim == 3 and functions.shape[2]:
@@ -30,7 +30,7 @@ def pictures(record: RunRecord) -> list[Picture]:
 
 
 def by_chain(record: RunRecord) -> dict[str, Any] | None:
-    """A table with a row for each chain; None where nothing was recorded."""
+    """Tabulate the chains, one row each; None if nothing was recorded."""
     stats = record.stats
     columns: list[tuple[str, list[str]]] = []
     if _has_draws(stats.get("acceptance_rate")):
@@ -57,34 +57,32 @@ def _has_draws(values: np.ndarray | None) -> bool:
 
 
 def _of_functions(functions: np.ndarray) -> list[Picture]:
-    summary = summarise(functions)
+    summary = summarize(functions)
     chains = functions.shape[0]
     svg = draw(
         "convergence",
         lambda: plots.convergence_plot(summary.rhat, summary.ess_bulk, num_chains=chains)[0],
     )
     left_out = (
-        f" {wording.plural(summary.num_degenerate, 'prediction')} that never vary are left out."
-        if summary.num_degenerate
-        else ""
+        f" {wording.plural(summary.num_degenerate, 'constant prediction')} left out." if summary.num_degenerate else ""
     )
     convergence = Picture(
-        title="Agreement and information, prediction by prediction",
+        title="R-hat and effective sample size of the predictions",
         svg=svg,
         caption=(
-            "R-hat near 1 means that all chains predict the same; effective draws are what the correlated "
-            f"draws are worth.{left_out}"
+            "R-hat near 1 means that all chains make the same predictions. Effective draws are the number of "
+            f"independent draws that the correlated draws are worth.{left_out}"
         ),
         alternative=(
             f"Two histograms over {functions.shape[2]} monitored predictions. Largest R-hat: "
-            f"{wording.number(summary.max_rhat, 4)}. Fewest effective draws: "
+            f"{wording.number(summary.max_rhat, 4)}. Effective draws: fewest "
             f"{wording.number(summary.min_ess_bulk)}, median {wording.number(summary.median_ess_bulk)}."
         ),
     )
     worst = _worst(summary)
     if worst is None:
         return [convergence]
-    return [convergence, _ranks(functions[:, :, worst], "ranks-function", "the prediction that mixes worst")]
+    return [convergence, _ranks(functions[:, :, worst], "ranks-function", "the worst-mixing prediction")]
 
 
 def _worst(summary: ConvergenceSummary) -> int | None:
@@ -98,10 +96,10 @@ def _ranks(values: np.ndarray, name: str, what: str) -> Picture:
         title=f"Ranks of {what}",
         svg=draw(name, lambda: plots.rank_plot(values)),
         caption=(
-            "Each chain should find low, middle and high values equally often: level bars, mostly inside "
-            "the band that chance allows."
+            "Each chain should visit low, middle and high values equally often: the bars should be level and lie "
+            "mostly within the band expected by chance."
         ),
-        alternative=f"Histograms of the ranks of {what} for {wording.plural(len(values), 'chain')}, a lane for each.",
+        alternative=f"Histograms of the ranks of {what}, one strip for each of {wording.plural(len(values), 'chain')}.",
     )
 
 
@@ -110,7 +108,7 @@ def _trace(values: np.ndarray, early: np.ndarray | None) -> Picture:
     return Picture(
         title="Log posterior, draw by draw",
         svg=draw("trace", lambda: plots.log_posterior_trace(values, early)),
-        caption="After the warm-up all chains should wander around the same level, like noise without a trend.",
+        caption="After the warm-up, all chains should fluctuate around the same level without a trend.",
         alternative=(
             f"Lines of the log posterior for {wording.plural(len(values), 'chain')} over "
             f"{wording.plural(values.shape[1], 'draw')}; mean by chain: "
@@ -125,11 +123,11 @@ def _energies(energy: np.ndarray) -> Picture:
         title="Energy",
         svg=draw("energy", lambda: plots.energy_plot(energy)),
         caption=(
-            "The line (one transition) should be about as wide as the filled shape (all draws): then every "
-            "draw can reach every energy."
+            "The outline (changes from draw to draw) should be about as wide as the filled histogram (all draws): "
+            "then a transition can reach every energy."
         ),
         alternative=(
-            "Histogram of energies under that of the steps between successive energies. E-BFMI by chain: "
+            "Histograms of the energies and of the changes in energy from draw to draw. E-BFMI by chain: "
             f"{', '.join(wording.number(float(value), 2) for value in values[:8])}."
         ),
     )
@@ -140,11 +138,11 @@ def _transitions(record: RunRecord) -> Picture:
     steps = record.stats.get("n_steps", np.empty((len(accepted), 0)))
     target = wording.real(record.metrics.get("diagnostics") or {}, "target_acceptance")
     return Picture(
-        title="Acceptance and length of the transitions",
+        title="Acceptance and length of the trajectories",
         svg=draw(
             "transitions",
             lambda: plots.transitions_plot(accepted, steps, target_acceptance=target)[0],
         ),
-        caption="The mean acceptance should be near the aim; the steps say how much work each draw took.",
+        caption="The mean acceptance should be near its target; the number of steps shows the cost of each draw.",
         alternative=f"Histograms of acceptance, mean {np.mean(accepted):.2f}, and of leapfrog steps per transition.",
     )

@@ -1,4 +1,4 @@
-"""The first screen of a report: what was fitted, the verdict, the scores, and what it cost."""
+"""The first screen of the report: what was fitted, the verdict, the scores and the cost."""
 
 import math
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from ergonet.report.record import RunRecord
 
 @dataclass(frozen=True)
 class Card:
-    """One number with its meaning.
+    """One figure with its explanation.
 
     Attributes:
-        name: what it is.
-        value: as text.
-        error: standard error as text, or nothing.
-        meaning: one line for those who do not know the name.
-        mark: ``good``, ``bad`` or nothing.
+        name: name of the figure.
+        value: the figure as text.
+        error: its standard error as text; may be empty.
+        meaning: one line of explanation for readers who do not know the name.
+        mark: ``good``, ``bad`` or empty.
     """
 
     name: str
@@ -31,12 +31,12 @@ class Card:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether results can be used.
+    """Whether the results can be used.
 
     Attributes:
         level: ``good``, ``note``, ``bad`` or ``unknown``.
         headline: one sentence.
-        sentences: what is off and what to change; none when all is fine.
+        sentences: what is wrong and what to change; empty if every check passed.
     """
 
     level: str
@@ -51,15 +51,15 @@ def verdict(record: RunRecord) -> Verdict:
     findings = advice.find(record.metrics)
     sentences = tuple(finding.sentence for finding in findings)
     if any(finding.problem for finding in findings):
-        things = "one thing is off" if len(findings) == 1 else f"{len(findings)} things are off"
+        things = "there is one problem" if len(findings) == 1 else f"there are {len(findings)} problems"
         return Verdict("bad", f"Do not rely on these results yet: {things}.", sentences)
     if findings:
-        return Verdict("note", "The results can be used; the run cost more than it need have.", sentences)
+        return Verdict("note", "The results can be used, but the run cost more than necessary.", sentences)
     return Verdict("good", "Every check of the draws passed: the results can be used.", ())
 
 
 def title(record: RunRecord) -> str:
-    """``Bayesian neural network for digits``, after the data."""
+    """The title, named after the data: ``Bayesian neural network for digits``."""
     data = _table(record.metrics, "data")
     name = data.get("name") or wording.setting(record.settings, "data", "dataset")
     if isinstance(name, Mapping):
@@ -68,14 +68,14 @@ def title(record: RunRecord) -> str:
 
 
 def story(record: RunRecord) -> str:
-    """What was done, for someone who has never heard of a posterior."""
+    """What was done, for readers who have never heard of a posterior."""
     metrics = record.metrics
     chains, draws = wording.real(metrics, "num_chains"), wording.real(metrics, "num_draws")
     count = f"{wording.grouped(chains * draws)} networks" if chains and draws else "many networks"
     return (
-        f"Instead of one best network, this run drew {count}, each as often as the data and the prior make "
-        f"it plausible. A prediction is the average over all of them; where they disagree, it is uncertain "
-        f"and says so."
+        f"Instead of training one best network, this run drew {count} in proportion to how plausible the data and "
+        f"the prior make them. A prediction is the average over all of them; where they disagree, the stated "
+        f"uncertainty is large."
     )
 
 
@@ -93,52 +93,52 @@ def fitted(record: RunRecord) -> list[tuple[str, str]]:
 
 
 def score_cards(record: RunRecord) -> list[Card]:
-    """Test scores with their standard errors; none where there are no test rows."""
+    """Test scores with their standard errors; empty without test rows."""
     test = _table(record.metrics, "test")
     cards = []
     if "error" in test:
         value, error = wording.with_error(
             wording.real(test, "error"), wording.real(test, "error_standard_error"), percent=True
         )
-        cards.append(Card("Test error", value, error, "of the test rows were given a wrong class"))
+        cards.append(Card("Test error", value, error, "of the test rows were misclassified"))
     if "rmse" in test:
         value, error = wording.with_error(wording.real(test, "rmse"), wording.real(test, "rmse_standard_error"))
         cards.append(Card("Root mean square error", value, error, "typical size of an error, in the target's unit"))
     if "nll" in test:
         value, error = wording.with_error(wording.real(test, "nll"), wording.real(test, "nll_standard_error"))
-        meaning = "mean surprise at the truth (negative log likelihood, nats); lower is better"
-        cards.append(Card("Surprise", value, error, meaning))
+        meaning = "mean negative log predictive probability of the truth, in nats; lower is better"
+        cards.append(Card("Negative log likelihood", value, error, meaning))
     if "calibration" in test:
         value, error = wording.with_error(
             wording.real(test, "calibration"), wording.real(test, "calibration_standard_error"), percent=True
         )
-        meaning = "how far stated probabilities are from what happened, on average"
+        meaning = "mean difference between stated probabilities and observed frequencies"
         cards.append(Card("Calibration error", value, error, meaning))
     ninety = wording.real(test, "coverage_90")
     if ninety is not None:
-        cards.append(Card("90 % intervals", f"{100 * ninety:.1f} %", "", "of the truths lie inside them"))
+        cards.append(Card("90 % intervals", f"{100 * ninety:.1f} %", "", "of the true values lie inside"))
     return cards
 
 
 def trust_cards(record: RunRecord) -> list[Card]:
-    """Diagnostics of the draws, each marked as good or bad."""
+    """Diagnostics of the draws, each marked good or bad."""
     found, cards = _table(record.metrics, "diagnostics"), []
-    needed = advice.FEWEST_EFFECTIVE_DRAWS_PER_CHAIN * (wording.real(record.metrics, "num_chains") or 1.0)
+    needed = advice.SMALLEST_ESS_PER_CHAIN * (wording.real(record.metrics, "num_chains") or 1.0)
     coldest, hottest = advice.KINETIC_TEMPERATURES
     entries = (
         ("max_rhat_function", "R-hat of predictions", "{:.3f}", lambda v: v <= advice.LARGEST_RHAT,
          f"do the chains agree? at most {advice.LARGEST_RHAT}"),
         ("min_ess_bulk_function", "Effective draws", "{:.0f}", lambda v: v >= needed,
-         f"worth of the draws for the worst prediction; at least {wording.grouped(needed)}"),
+         f"independent draws that the draws are worth, worst prediction; at least {wording.grouped(needed)}"),
         ("max_rhat_scales", "R-hat of learned scales", "{:.3f}", lambda v: v <= advice.LARGEST_RHAT,
          f"do the chains agree about scales of weights and noise? at most {advice.LARGEST_RHAT}"),
         ("min_ess_bulk_scales", "Effective draws of scales", "{:.0f}", lambda v: v >= needed,
          f"for the worst learned scale; at least {wording.grouped(needed)}"),
-        ("divergences", "Divergences", "{:.0f}", lambda v: v == 0, "steps that lost their way; none"),
+        ("divergences", "Divergences", "{:.0f}", lambda v: v == 0, "trajectories that became unstable; should be 0"),
         ("min_ebfmi", "E-BFMI", "{:.2f}", lambda v: v >= advice.SMALLEST_E_BFMI,
          f"does each chain reach all energies? at least {advice.SMALLEST_E_BFMI}"),
         ("mean_kinetic_temperature", "Kinetic temperature", "{:.2f}", lambda v: coldest <= v <= hottest,
-         "does friction balance the noise of the minibatches? 1 where it does"),
+         "does friction balance the noise of the minibatch gradient? should be near 1"),
     )  # fmt: skip
     for key, name, pattern, good, meaning in entries:
         if key in found:
@@ -151,7 +151,7 @@ def trust_cards(record: RunRecord) -> list[Card]:
 
 
 def cost(record: RunRecord) -> dict[str, Any]:
-    """Seconds by stage with their shares, gradients, and seconds per thousand of these."""
+    """Seconds by stage with their shares of the total, gradients by stage, and gradients per draw."""
     seconds, gradients = _table(record.metrics, "seconds"), _table(record.metrics, "gradients")
     stages = [
         (name, wording.real(seconds, key))
@@ -190,9 +190,9 @@ def _data(metrics: Mapping[str, Any]) -> str:
         parts.append(str(data["name"]))
     train, test = wording.real(metrics, "num_train"), wording.real(metrics, "num_test")
     if train is not None:
-        parts.append(f"{wording.plural(int(train), 'row')} to learn from")
+        parts.append(f"{wording.plural(int(train), 'row')} for training")
     if test is not None:
-        parts.append(f"{wording.plural(int(test), 'row')} held out for the test" if test else "no test rows")
+        parts.append(f"{wording.plural(int(test), 'row')} held out for testing" if test else "no test rows")
     if data.get("target"):
         parts.append(f"target: {wording.in_words(data['target'])}")
     classes = data.get("classes")
@@ -217,7 +217,7 @@ def _network(metrics: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
         parts.append("with biases" if bias else "without biases")
     dim = wording.real(metrics, "dim")
     if dim is not None:
-        parts.append(f"{wording.grouped(dim)} unknown numbers in all")
+        parts.append(f"{wording.grouped(dim)} parameters in all")
     return "; ".join(parts)
 
 

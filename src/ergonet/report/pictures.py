@@ -1,7 +1,7 @@
-"""Matplotlib figures as inline SVG in the colours of the page, and images as data addresses.
+"""Matplotlib figures as inline SVG in the colors of the page, and images as data URLs.
 
-Text stays text and takes the page's font. Each colour of ``ergonet.plots.canvas`` becomes a custom property
-of the style sheet, so that one picture serves light pages, dark pages and paper.
+Text stays text and uses the font of the page. Each color of ``ergonet.plots.canvas`` becomes a custom property of the
+style sheet, so that the same picture works on light pages, on dark pages and in print.
 """
 
 import base64
@@ -39,13 +39,13 @@ _PROPERTIES: Final = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture with what a reader needs to understand it.
+    """A picture with the text that explains it.
 
     Attributes:
         title: short heading.
-        svg: an ``<svg>`` element, safe to be put into the page as it is.
+        svg: an ``<svg>`` element, safe to insert into the page as it is.
         caption: one line that says what to look for.
-        alternative: the picture in words, for those who cannot see it.
+        alternative: alternative text for readers who cannot see the picture.
     """
 
     title: str
@@ -55,14 +55,14 @@ class Picture:
 
 
 def draw(name: str, plot: Callable[[], Axes]) -> str:
-    """The figure of the axes that ``plot`` makes, as an inline ``<svg>`` element.
+    """Draw a figure and return it as an inline ``<svg>`` element.
 
     Args:
-        name: unique in the page, of letters and hyphens; it keeps the identifiers of pictures apart.
+        name: unique on the page, letters and hyphens only; it keeps the identifiers of pictures distinct.
         plot: makes the axes; called with the style of the report.
 
     Returns:
-        The element, without width and height: the style sheet sizes it.
+        The element, without width and height, which the style sheet sets.
     """
     file = io.StringIO()
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
@@ -82,14 +82,14 @@ def draw(name: str, plot: Callable[[], Axes]) -> str:
 
 
 def image_address(image: np.ndarray) -> str:
-    """An image as a ``data:`` address of a PNG file.
+    """Encode an image as the ``data:`` URL of a PNG file.
 
     Args:
-        image: ``[height, width]`` or ``[height, width, 1]``, any range, shown in grey; or
-            ``[height, width, 3 or 4]`` between 0 and 1, or bytes.
+        image: ``[height, width]`` or ``[height, width, 1]`` in any range, shown in gray; or
+            ``[height, width, 3 or 4]`` between 0 and 1 or as bytes.
 
     Returns:
-        The address.
+        The URL.
     """
     file = io.BytesIO()
     values = np.asarray(image)

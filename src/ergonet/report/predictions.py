@@ -1,4 +1,4 @@
-"""The part of a report about predictions of test rows and their uncertainty."""
+"""The section of the report on predictions of the test rows and their uncertainty."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,17 +20,16 @@ _MOST_ROWS = 10
 
 
 def section(record: RunRecord) -> dict[str, Any]:
-    """What the template shows of the predictions.
+    """Collect what the template shows of the predictions.
 
     Returns:
-        ``notice`` where there is nothing to show or it cannot be shown; else ``kind`` with what belongs to
-        it.
+        ``notice`` if there is nothing to show or it cannot be shown; otherwise ``kind`` and the entries of that kind.
     """
     evaluation = record.evaluation
     truth = evaluation.get("truth")
     if truth is None or len(truth) == 0:
-        return {"notice": "No rows were held out for a test, so nothing can be said about new data. "
-                "Fit with a held-out fraction or a test file to see scores here."}  # fmt: skip
+        return {"notice": "No rows were held out for testing, so nothing can be said about new data. "
+                "Fit with a test fraction or a test file to see scores here."}  # fmt: skip
     try:
         if "probabilities" in evaluation:
             return _classification(record)
@@ -38,7 +37,7 @@ def section(record: RunRecord) -> dict[str, Any]:
             return _regression(record)
     except ErgonetError as error:
         return {"notice": f"The predictions cannot be shown: {error}"}
-    return {"notice": "The run has true values of test rows but no predictions for them."}
+    return {"notice": "The run recorded true values of the test rows, but no predictions for them."}
 
 
 def _classification(record: RunRecord) -> dict[str, Any]:
@@ -47,11 +46,11 @@ def _classification(record: RunRecord) -> dict[str, Any]:
     curve = reliability_curve(probabilities, truth)
     names = _class_names(record.metrics, probabilities.shape[1])
     reliability = Picture(
-        title="Is it right as often as it says?",
+        title="Are the stated probabilities right?",
         svg=draw("reliability", lambda: plots.reliability_diagram(curve)),
-        caption="Points on the dashed line: of the rows that were given 80 %, 80 % are right.",
+        caption="Points on the dashed line are calibrated: 80 % of the rows predicted with 80 % are right.",
         alternative=(
-            "Fraction of right predictions against stated probability. Mean distance from the diagonal: "
+            "Fraction of correct predictions against stated probability. Mean distance from the diagonal: "
             f"{100 * curve.expected_calibration_error:.1f} %."
         ),
     )
@@ -74,7 +73,7 @@ def _class_names(metrics: Mapping[str, Any], count: int) -> list[str]:
 
 
 def _confidence_bands(probabilities: np.ndarray, truth: np.ndarray) -> list[dict[str, str]]:
-    """Errors among the surest half, the next three tenths, and the rest."""
+    """Errors among the most certain half, the next 30 %, and the rest."""
     order = np.argsort(-probabilities.max(axis=1), kind="stable")
     wrong = probabilities.argmax(axis=1) != truth
     rows, bands = len(order), []
@@ -100,8 +99,9 @@ def _entropy_sources(evaluation: Mapping[str, np.ndarray]) -> str:
         return ""
     share = 100 * float(np.mean(weights) / (np.mean(noise) + np.mean(weights)))
     return (
-        f"Of the uncertainty in these predictions, {share:.0f} % comes from not knowing the weights (more "
-        f"data would reduce it), and {100 - share:.0f} % from classes that look alike in the inputs."
+        f"About {share:.0f} % of the uncertainty in these predictions is epistemic: it comes from not knowing the "
+        f"weights, and more data would reduce it. The other {100 - share:.0f} % is aleatoric: the classes overlap in "
+        f"the inputs."
     )
 
 
@@ -112,7 +112,7 @@ def _confusions(probabilities: np.ndarray, truth: np.ndarray, names: list[str]) 
     off = matrix - np.diag(np.diag(matrix))
     order = np.argsort(-off.ravel(), kind="stable")[:5]
     frequent = [
-        f"{names[cell // count]} taken for {names[cell % count]} ({off.ravel()[cell]})"
+        f"{names[cell // count]} predicted as {names[cell % count]} ({off.ravel()[cell]})"
         for cell in order
         if off.ravel()[cell] > 0
     ]
@@ -211,7 +211,7 @@ def _target_names(metrics: Mapping[str, Any], count: int) -> list[str]:
 def _interval(
     evaluation: Mapping[str, np.ndarray], mean: np.ndarray, sd: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, str]:
-    """The central interval nearest to 90 % among the quantiles, else a normal one."""
+    """The central interval closest to 90 % among the quantiles, or else a normal interval."""
     levels = np.asarray(evaluation.get("levels", ()), dtype=np.float64)
     if "quantiles" in evaluation and levels.size:
         low, high = int(np.argmin(np.abs(levels - 0.05))), int(np.argmin(np.abs(levels - 0.95)))
@@ -230,9 +230,9 @@ def _coverage(evaluation: Mapping[str, np.ndarray], truth: np.ndarray) -> Pictur
         for stated, found in zip(curve.nominal, curve.coverage, strict=True)
     )
     return Picture(
-        title="Do the intervals hold what they promise?",
+        title="Do the intervals have the stated coverage?",
         svg=draw("coverage", lambda: plots.coverage_plot(curve)),
-        caption="Points on the dashed line: intervals that promise 90 % hold 90 % of the truths.",
+        caption="Points on the dashed line are calibrated: 90 % intervals contain 90 % of the true values.",
         alternative=f"Fraction of truths inside intervals against their stated probability: {said}.",
     )
 
@@ -248,8 +248,10 @@ def _target_pictures(one: dict[str, np.ndarray], name: str, level: str, *, numbe
                 f"truth-{number}",
                 lambda: plots.prediction_vs_truth(mean, truth, one["lower"], one["upper"], name=name),
             ),
-            caption=f"A line is the {level} interval of a row. It should cross the dashed diagonal in {level} of rows.",
-            alternative=f"Scatter of predicted against true {name}. {100 * inside:.0f} % of intervals hold the truth.",
+            caption=f"Each line is the {level} interval of a row. It should cross the dashed diagonal in {level} of "
+            "rows.",
+            alternative=f"Scatter plot of predicted against true {name}. {100 * inside:.0f} % of the intervals contain "
+            "the true value.",
         ),
         Picture(
             title=f"Errors in units of the stated uncertainty: {name}",
@@ -257,8 +259,9 @@ def _target_pictures(one: dict[str, np.ndarray], name: str, level: str, *, numbe
                 f"residuals-{number}",
                 lambda: plots.residual_plot(mean, truth, one["sd"], name=name),
             ),
-            caption="About 19 in 20 should lie in the band, with no bend or funnel from left to right.",
-            alternative=f"Scatter of standardised errors of {name}. {100 * far:.0f} % lie beyond two stated sd.",
+            caption="About 19 in 20 should lie in the band, without a curve or funnel from left to right.",
+            alternative=f"Scatter plot of standardized errors of {name}. {100 * far:.0f} % exceed two stated standard "
+            "deviations.",
         ),
     ]
 
@@ -289,6 +292,6 @@ def _variance_sources(evaluation: Mapping[str, np.ndarray], sd: np.ndarray, targ
         return ""
     share = 100 * float(np.clip(1 - variance.sum() / np.square(sd[:, target]).sum(), 0.0, 1.0))
     return (
-        f"Of the predicted variance, {share:.0f} % comes from not knowing the weights (more data would "
-        f"reduce it), and {100 - share:.0f} % from noise in the target itself."
+        f"About {share:.0f} % of the predictive variance comes from not knowing the weights, which more data would "
+        f"reduce, and {100 - share:.0f} % from noise in the target."
     )

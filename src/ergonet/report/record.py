@@ -1,4 +1,4 @@
-"""What a report is made of: the settings, numbers and arrays that a run leaves behind."""
+"""The input of a report: settings, figures and arrays of a finished run."""
 
 import json
 import tomllib
@@ -23,18 +23,17 @@ class RunRecord:
     Attributes:
         settings: resolved settings, as in ``settings.toml``.
         metrics: scores, diagnostics, seconds, gradients and versions, as in ``metrics.json``.
-        evaluation: arrays about test rows. Classification: ``probabilities [rows, classes]``, ``truth
-            [rows]`` and, where there are any, ``images [rows, height, width, ...]`` and the entropies ``aleatoric
-            [rows]`` and ``epistemic [rows]`` in nats. Regression, in the unit of the target: ``mean``, ``sd``
-            and ``truth [rows, targets]``, ``quantiles [level, rows, targets]``, ``levels [level]``,
-            ``noise_sd``. Both: ``test_rows [rows]``, indices in the table, and
-            ``function_draws [chain, draw, quantity]``, monitored predictions. Where scales were learned:
-            ``scale_names [scale]``, ``scale_draws [chain, draw, scale]``, ``scale_prior [draw, scale]``, and where
-            every input has one, ``input_names [input]`` and ``input_draws [chain, draw, input]``. Any may be
-            missing.
-        stats: of kept draws, ``[chain, draw]`` each: ``lp``, ``energy``, ``acceptance_rate``, ``n_steps``,
-            ``diverging`` and others. Any may be missing.
-        warmup_stats: the same of the warm-up; may be empty.
+        evaluation: arrays for the test rows, any of which may be missing. Classification: ``probabilities [rows,
+            classes]``, ``truth [rows]``, ``images [rows, height, width, ...]`` and the entropies ``aleatoric [rows]``
+            and ``epistemic [rows]`` in nats. Regression, in the unit of the target: ``mean``, ``sd`` and ``truth
+            [rows, targets]``, ``quantiles [level, rows, targets]``, ``levels [level]``, ``noise_sd``. Both:
+            ``test_rows [rows]``, indices in the table, and ``function_draws [chain, draw, quantity]``, monitored
+            predictions. With learned scales: ``scale_names [scale]``, ``scale_draws [chain, draw, scale]``,
+            ``scale_prior [draw, scale]``, and if every input has a scale, ``input_names [input]`` and
+            ``input_draws [chain, draw, input]``.
+        stats: statistics of the stored draws, ``[chain, draw]`` each, any of which may be missing: ``lp``,
+            ``energy``, ``acceptance_rate``, ``n_steps``, ``diverging`` and others.
+        warmup_stats: the same statistics of the warm-up; may be empty.
     """
 
     settings: Mapping[str, Any]
@@ -48,25 +47,25 @@ class RunRecord:
         """Read a run directory.
 
         Args:
-            run_directory: where ``ergonet fit`` wrote.
+            run_directory: the directory written by ``ergonet fit``.
 
         Returns:
-            The record, all arrays in memory.
+            The record, with all arrays in memory.
 
         Raises:
-            RunDirectoryError: it is not there, or a file in it is missing or cannot be read.
+            RunDirectoryError: the directory does not exist, or a file in it is missing or unreadable.
         """
         directory = Path(run_directory)
         if not directory.is_dir():
             raise RunDirectoryError(
-                f"There is no run directory {str(directory)!r}. `ergonet fit ... --out RUN` makes one."
+                f"There is no run directory {str(directory)!r}. `ergonet fit ... --out RUN` creates one."
             )
         names = ("settings.toml", "metrics.json", "evaluation.npz", "stats.npz")
         missing = [name for name in names if not (directory / name).is_file()]
         if missing:
             raise RunDirectoryError(
-                f"The run directory {str(directory)!r} has no {' and no '.join(missing)}: the run was not "
-                f"finished, or this is another directory. Fit again."
+                f"The run directory {str(directory)!r} has no {' and no '.join(missing)}: the run did "
+                f"not finish, or this is some other directory. Fit again."
             )
         stats = _read(directory / "stats.npz", _arrays)
         return cls(
@@ -85,8 +84,8 @@ def _read(path: Path, reader: Callable[[Path], dict[str, Any]]) -> dict[str, Any
         return reader(path)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise RunDirectoryError(
-            f"{str(path)!r} cannot be read ({error}). It was damaged, or written by something else: fit "
-            f"again, or restore it from a copy."
+            f"{str(path)!r} cannot be read ({error}). It is damaged or was written by another program: fit "
+            f"again, or restore it from a backup."
         ) from error
 
 
@@ -97,7 +96,7 @@ def _toml(path: Path) -> dict[str, Any]:
 def _json(path: Path) -> dict[str, Any]:
     content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
-        raise ValueError(f"a table was expected, not {type(content).__name__}")  # noqa: TRY004
+        raise ValueError(f"expected a table, got {type(content).__name__}")  # noqa: TRY004
     return content
 
 

@@ -1,4 +1,4 @@
-"""Numbers, durations and settings in words."""
+"""Numbers, durations and settings as text."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -8,9 +8,9 @@ import numpy as np
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number with so many digits, without exponent between 1e-4 and 1e6: ``0.0213``, ``12 400``."""
+    """Format a number to so many significant digits, without exponent between 1e-4 and 1e6: ``0.0213``, ``12 400``."""
     if value is None or math.isnan(value):
-        return "not known"
+        return "unknown"
     if math.isinf(value):
         return "infinite" if value > 0 else "minus infinite"
     size = abs(value)
@@ -21,20 +21,20 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def grouped(value: float, decimals: int = 0) -> str:
-    """A number with its thousands set apart: ``12 400``."""
+    """Format a number with its thousands separated: ``12 400``."""
     return f"{value:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def with_error(value: float | None, error: float | None, *, percent: bool = False) -> tuple[str, str]:
-    """A value and its standard error, rounded to two digits of the error: ``("4.2 %", "± 0.9")``.
+    """Format a value and its standard error, rounded to two digits of the error: ``("4.2 %", "± 0.9")``.
 
     Args:
         value: the score, or None.
-        error: its standard error, or None or NaN where it is not known.
-        percent: show a hundredfold, with the sign.
+        error: its standard error; None or NaN if unknown.
+        percent: multiply by 100 and append the percent sign.
 
     Returns:
-        The value, and the error or nothing.
+        The value, and the error or an empty string.
     """
     if value is None or not math.isfinite(value):
         return number(value), ""
@@ -52,9 +52,9 @@ def with_error(value: float | None, error: float | None, *, percent: bool = Fals
 
 
 def duration(seconds: float | None) -> str:
-    """``0.4 s``, ``41 s``, ``12 min 5 s`` or ``3 h 20 min``."""
+    """Format a duration: ``0.4 s``, ``41 s``, ``12 min 5 s`` or ``3 h 20 min``."""
     if seconds is None or not math.isfinite(seconds):
-        return "not known"
+        return "unknown"
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -66,13 +66,13 @@ def duration(seconds: float | None) -> str:
 
 
 def plural(count: int, noun: str, several: str | None = None) -> str:
-    """``1 chain``, ``4 chains``, ``0 chains``."""
+    """Format a count with its noun: ``1 chain``, ``4 chains``, ``0 chains``."""
     word = noun if count == 1 else (several or f"{noun}s")
     return f"{grouped(float(count))} {word}"
 
 
 def in_words(value: Any) -> str:
-    """A setting as a person would write it: ``Normal (scale 1.0)``, ``35, 20``, ``yes``."""
+    """Format a setting for readers: ``Normal (scale 1.0)``, ``35, 20``, ``yes``."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
@@ -86,7 +86,7 @@ def in_words(value: Any) -> str:
 
 
 def setting(settings: Mapping[str, Any], *names: str) -> Any:
-    """The first setting of one of these names, at any depth, shallow ones first; None where there is none."""
+    """Find the first setting with one of these names at any depth, shallow ones first; None if there is none."""
     for name in names:
         level: list[Mapping[str, Any]] = [settings]
         while level:
@@ -98,7 +98,7 @@ def setting(settings: Mapping[str, Any], *names: str) -> Any:
 
 
 def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """All settings as rows ``kernel.name``, ``NUTS``."""
+    """Yield all settings as rows such as ``kernel.name``, ``NUTS``."""
     for key, value in settings.items():
         path = f"{prefix}{key}"
         if isinstance(value, Mapping):
@@ -108,7 +108,7 @@ def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tup
 
 
 def real(record: Mapping[str, Any], name: str) -> float | None:
-    """A number of a table, or None where it is not there or not known."""
+    """Return a number from a table, or None if it is absent or unknown."""
     value = record.get(name)
     if value is None or not isinstance(value, (int, float, np.number)) or math.isnan(value):
         return None

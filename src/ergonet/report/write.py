@@ -1,4 +1,4 @@
-"""From a run record to one HTML file."""
+"""Render a run record as one HTML file."""
 
 import os
 import re
@@ -13,17 +13,17 @@ from ergonet.report.record import RunRecord
 
 
 def write_report(record: RunRecord, path: str | PathLike[str]) -> Path:
-    """Write the report of a run as one HTML file that needs no network, no script and no other file.
+    """Write the report of a run as one HTML file that needs no network, no scripts and no other files.
 
     Args:
         record: the run.
-        path: of the file; an existing one is replaced once the new one is complete.
+        path: the file to write; an existing file is replaced once the new one is complete.
 
     Returns:
         The path.
 
     Raises:
-        OSError: the folder is missing or cannot be written to.
+        OSError: the folder is missing or not writable.
     """
     target = Path(path)
     page = _render(record)
@@ -69,5 +69,5 @@ def _render(record: RunRecord) -> str:
 
 
 def _code(sentence: str) -> Markup:
-    """The sentence as HTML, with what stands between backquotes as code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(sentence))))  # noqa: S704 - escaped before
+    """The sentence as HTML, with text between backquotes as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(sentence))))  # noqa: S704 - already escaped

@@ -1,1 +1,1 @@
-"""Transition kernels, one per file."""
+"""Transition kernels, one per module."""

@@ -1,20 +1,21 @@
-"""Checks of kernel settings, worded once."""
+"""Checks of kernel settings, with common error messages."""
 
 from typing import Any
 
 from ergonet._checks import LARGEST_COUNT, is_integer, is_number
-from ergonet._errors import SettingError, suggest
-from ergonet.hamiltonian.metric import metric_names
+from ergonet._errors import SettingError
+from ergonet.hamiltonian.metric import AbstractMetric
+from ergonet.hamiltonian.registry import METRICS
 
 
 def require_at_least(owner: str, name: str, value: Any, least: float) -> None:
-    """`value` must be a number of at least `least`."""
+    """Check for a number of at least `least`."""
     if not is_number(value) or not value >= least:
         raise SettingError(f"`{owner}({name}=...)` must be at least {least}, got {value!r}.")
 
 
 def require_integer(owner: str, name: str, value: Any, least: int) -> None:
-    """`value` must be an integer of at least `least` that compiled loops can count to."""
+    """Check for an integer of at least `least` that compiled loops can count to."""
     if not is_integer(value) or value < least:
         raise SettingError(f"`{owner}({name}=...)` must be an integer of at least {least}, got {value!r}.")
     if value > LARGEST_COUNT:
@@ -22,38 +23,59 @@ def require_integer(owner: str, name: str, value: Any, least: int) -> None:
 
 
 def require_between(owner: str, name: str, value: Any, low: int, high: int) -> None:
-    """`value` must be a number strictly inside (low, high)."""
+    """Check for a number strictly between `low` and `high`."""
     if not is_number(value) or not low < value < high:
         raise SettingError(f"`{owner}({name}=...)` must be between {low} and {high}, got {value!r}.")
 
 
 def require_share(owner: str, name: str, value: Any) -> None:
-    """`value` must be a number in [0, 1)."""
+    """Check for a number in [0, 1)."""
     if not is_number(value) or not 0 <= value < 1:
         raise SettingError(f"`{owner}({name}=...)` must be at least 0 and below 1, got {value!r}.")
 
 
 def require_flag(owner: str, name: str, value: Any) -> None:
-    """`value` must be True or False."""
+    """Check for True or False."""
     if not isinstance(value, bool):
         raise SettingError(f"`{owner}({name}=...)` must be True or False, got {value!r}.")
 
 
 def require_positive(owner: str, name: str, value: Any) -> None:
-    """`value` must be a finite number above 0."""
+    """Check for a finite number above 0."""
     if not is_number(value) or not 0 < value < float("inf"):
         raise SettingError(f"`{owner}({name}=...)` must be a finite number above 0, got {value!r}.")
 
 
-def require_metric(owner: str, name: str) -> None:
-    """`name` must be a known metric."""
-    if name not in metric_names():
-        raise SettingError(f"`{owner}(metric={name!r})` is not known. {suggest(str(name), metric_names())}")
+def require_tuple(owner: str, name: str, value: Any, kind: type, wanted: str) -> None:
+    """Check for a tuple whose elements are all of one type, `wanted` in words."""
+    if not isinstance(value, tuple) or not all(isinstance(one, kind) for one in value):
+        raise SettingError(f"`{owner}({name}=...)` must be a tuple of {wanted}, got {value!r}.")
 
 
-def require_adapted(owner: str, step_size: float | None, metric: str, target_acceptance: float) -> None:
-    """The settings of every kernel that a warm-up adapts: a step size or None, a metric, an acceptance."""
+def require_metric(owner: str, choice: Any) -> None:
+    """Check for the name of a metric, or a metric."""
+    if not isinstance(choice, AbstractMetric):
+        METRICS.entry(choice, owner=owner)
+
+
+def require_adapted(owner: str, step_size: float | None, metric: Any, target_acceptance: float) -> None:
+    """Check the settings shared by all adapted kernels: a step size or None, a metric, a target acceptance."""
     if step_size is not None:
         require_positive(owner, "step_size", step_size)
     require_between(owner, "target_acceptance", target_acceptance, 0, 1)
     require_metric(owner, metric)
+
+
+def require_length(owner: str, num_steps: int | None, step_jitter: float, length_jitter: float) -> None:
+    """Check the settings shared by all kernels with a length and jitter."""
+    if num_steps is not None:
+        require_integer(owner, "num_steps", num_steps, 1)
+    require_share(owner, "step_jitter", step_jitter)
+    require_share(owner, "length_jitter", length_jitter)
+
+
+def require_doublings(owner: str, max_doublings: int, most: int, remark: str = "") -> None:
+    """Check the maximum tree depth of kernels with doubling trajectories."""
+    require_integer(owner, "max_doublings", max_doublings, 1)
+    if max_doublings > most:
+        raise SettingError(f"`{owner}(max_doublings=...)` must be at most {most}{remark}, got {max_doublings}.")

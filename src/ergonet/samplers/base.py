@@ -1,23 +1,36 @@
-"""The contract of a transition kernel: a small state machine of which every advance costs one gradient.
+"""The contract of a transition kernel: a state machine in which every advance costs one gradient.
 
-A driver runs `begin`, then `advance` until `finished`, then `conclude`. Because `advance` costs exactly one
-potential gradient (a documented multiple where an algorithm needs more), any driver can interleave chains without
-waste, and tests can enumerate trajectories exactly. Tuning is an argument, so adaptation never recompiles.
+A driver calls `begin`, then `advance` until `finished`, then `conclude`. Because `advance` costs exactly one potential
+gradient (or a documented multiple), any driver can interleave chains without waste, and tests can enumerate
+trajectories exactly. Tuning is an argument, so adaptation never recompiles.
 """
 
 import abc
 from typing import Any
 
 import equinox as eqx
+import numpy as np
 
-from ergonet._types import Array, Count, Flag, Float, Int, Position, PRNGKey, Scalar
+from ergonet._numbers import AbstractSettings
+from ergonet._types import Array, Bool, Count, Flag, Float, Int, Position, PRNGKey, Scalar
+from ergonet.draws.statistics import (
+    ANY,
+    FLOAT,
+    FURTHEST,
+    LAST,
+    MAX,
+    SUM,
+    AbstractDiagnostics,
+    Statistic,
+    statistic,
+)
 from ergonet.hamiltonian.metric import AbstractMetric
-from ergonet.models.target import Target
+from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.packing import packed_while_loop
 
 
 class State(eqx.Module):
-    """What the next transition needs, and nothing else."""
+    """The state between transitions: exactly what the next transition needs."""
 
     position: Position
     potential: Scalar
@@ -25,10 +38,10 @@ class State(eqx.Module):
 
 
 class Tuning(eqx.Module):
-    """What a warm-up learns. Kernels without a length or a metric ignore it.
+    """What a warm-up learns; kernels ignore fields that they do not use.
 
     Attributes:
-        step_size: in units of the standardised momentum's time, above 0.
+        step_size: step size for standardized momenta, above 0.
         metric: the inverse mass matrix.
         num_steps: length of a static trajectory in steps, at least 1.
     """
@@ -38,94 +51,132 @@ class Tuning(eqx.Module):
     num_steps: Count
 
 
-class Info(eqx.Module):
-    """Diagnostics of one transition; one array `[chain, draw]` per field in `samples.stats`.
+class AbstractInfo(AbstractDiagnostics):
+    """Diagnostics of one transition of any kernel; one array `[chain, draw]` per field in `samples.stats`.
 
     Attributes:
-        acceptance: the statistic that step-size adaptation uses, in [0, 1].
-        gradients: potential gradients that the transition cost.
-        energy: H of the returned state with its own momentum.
-        energy_error: H - H_start of the returned state; 0 where a proposal was rejected.
-        max_energy_error: H - H_start where it is furthest from 0, of the states that could have been returned or
-            ended the trajectory: of a static one its end, whether accepted or not.
-        diverging: an energy error above 1000, or not finite; of a random walk see there.
-        nonfinite: some energy was not finite.
-        num_steps: integrator steps.
-        tree_depth: doublings completed; -1 where there is no tree.
-        moved: the position changed.
+        acceptance: the acceptance statistic used by step-size adaptation, in [0, 1].
+        gradients: number of potential gradients of the transition.
+        diverging: whether an energy error was above 1000 or not finite; see `random_walk.py` for random walks.
+        nonfinite: whether some energy was not finite.
+        moved: whether the position changed.
     """
 
-    acceptance: Float[Array, "..."]
-    gradients: Int[Array, "..."]
-    energy: Float[Array, "..."]
-    energy_error: Float[Array, "..."]
-    max_energy_error: Float[Array, "..."]
-    diverging: Array
-    nonfinite: Array
-    num_steps: Int[Array, "..."]
-    tree_depth: Int[Array, "..."]
-    moved: Array
+    acceptance: Float[Array, "..."] = statistic("acceptance_rate", FLOAT, LAST)
+    gradients: Int[Array, "..."] = statistic("gradients", np.int32, SUM)
+    diverging: Bool[Array, "..."] = statistic("diverging", np.bool_, ANY)
+    nonfinite: Bool[Array, "..."] = statistic("nonfinite", np.bool_, ANY)
+    moved: Bool[Array, "..."] = statistic("moved", np.bool_, ANY)
+
+
+class AbstractProposalInfo(AbstractInfo):
+    """Diagnostics of a transition that weights states by their energy.
+
+    Attributes:
+        energy_error: H - H_start of the returned state; 0 if the proposal was rejected.
+        max_energy_error: the value of H - H_start furthest from 0 among the states that could have been returned or
+            that ended the trajectory; for a static trajectory its end, accepted or not.
+        num_steps: number of integrator steps, or of proposals.
+    """
+
+    energy_error: Float[Array, "..."] = statistic("energy_error", FLOAT, LAST)
+    max_energy_error: Float[Array, "..."] = statistic("max_energy_error", FLOAT, FURTHEST)
+    num_steps: Int[Array, "..."] = statistic("n_steps", np.int32, SUM)
+
+
+class WalkInfo(AbstractProposalInfo):
+    """Diagnostics of a proposal without momentum, for which H is the potential."""
+
+
+class TrajectoryInfo(AbstractProposalInfo):
+    """Diagnostics of a Hamiltonian trajectory.
+
+    Attributes:
+        energy: H of the returned state, at its momentum.
+    """
+
+    energy: Float[Array, "..."] = statistic("energy", FLOAT, LAST, is_potential=True)
+
+
+class TreeInfo(AbstractProposalInfo):
+    """Diagnostics of a doubling trajectory.
+
+    Attributes:
+        energy: H of the returned state, at its momentum.
+        tree_depth: number of completed doublings.
+    """
+
+    energy: Float[Array, "..."] = statistic("energy", FLOAT, LAST, is_potential=True)
+    tree_depth: Int[Array, "..."] = statistic("tree_depth", np.int32, MAX)
 
 
 class WarmupNeeds(eqx.Module):
-    """What a kernel wants from its warm-up; `ergonet.adaptation` turns it into stages.
+    """What the warm-up of a kernel should learn; the learners are in `ergonet.adaptation`.
 
     Attributes:
-        target_acceptance: where the step size is driven to, in (0, 1).
-        tune_step_size: whether the step size is learned (False where the user gave one).
-        learn_metric: whether the inverse mass matrix is learned.
-        tune_length: whether the number of steps is learned.
+        target_acceptance: target of the step-size adaptation, in (0, 1).
+        learned: the fields of `Tuning` to learn, without those that the user has given.
     """
 
-    target_acceptance: float = eqx.field(static=True)
-    tune_step_size: bool = eqx.field(static=True)
-    learn_metric: bool = eqx.field(static=True)
-    tune_length: bool = eqx.field(static=True)
+    target_acceptance: float
+    learned: tuple[str, ...] = eqx.field(static=True)
+
+    @staticmethod
+    def of(
+        target_acceptance: float, *, step_size: bool, metric: bool = False, num_steps: bool = False
+    ) -> "WarmupNeeds":
+        """Make the record from flags that say which fields to learn."""
+        wanted = {"step_size": step_size, "metric": metric, "num_steps": num_steps}
+        return WarmupNeeds(target_acceptance, tuple(name for name, is_wanted in wanted.items() if is_wanted))
 
 
-class AbstractKernel(eqx.Module):
+class AbstractKernel(AbstractSettings):
     """A Markov transition that leaves the target invariant."""
 
     @abc.abstractmethod
-    def init(self, target: Target, position: Position) -> State:
+    def statistics(self) -> tuple[Statistic, ...]:
+        """The declared statistics: `statistics(...)` of the record that `conclude` returns."""
+
+    @abc.abstractmethod
+    def init(self, target: AbstractDensity, position: Position) -> State:
         """The state of a chain at `position` (one gradient)."""
 
     @abc.abstractmethod
-    def begin(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> Any:
-        """Refresh the momentum and lay out the trajectory; no gradient."""
+    def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Any:
+        """Resample the momentum and begin the trajectory; no gradient."""
 
     @abc.abstractmethod
-    def advance(self, target: Target, trajectory: Any, tuning: Tuning) -> Any:
+    def advance(self, target: AbstractDensity, trajectory: Any, tuning: Tuning) -> Any:
         """One step: one gradient per drift of the integrator."""
 
     @abc.abstractmethod
     def finished(self, trajectory: Any) -> Flag:
         """Whether the trajectory is complete."""
 
-    def complete(self, target: Target, trajectory: Any, tuning: Tuning) -> Any:
-        """`advance` a trajectory that has just begun until it is `finished`, for a driver of one chain at a time."""
+    def complete(self, target: AbstractDensity, trajectory: Any, tuning: Tuning) -> Any:
+        """Run `advance` until `finished`, for a driver of one chain at a time."""
         return packed_while_loop(lambda t: ~self.finished(t), lambda t: self.advance(target, t, tuning), trajectory)
 
     @abc.abstractmethod
-    def conclude(self, trajectory: Any) -> tuple[State, Info]:
-        """Accept or choose; no gradient."""
+    def conclude(self, trajectory: Any) -> tuple[State, AbstractInfo]:
+        """Accept or reject, or select a state; no gradient."""
 
     @abc.abstractmethod
-    def tuning(self, target: Target, position: Position) -> Tuning:
-        """The tuning that a warm-up starts from."""
+    def tuning(self, target: AbstractDensity, position: Position) -> Tuning:
+        """The tuning at the start of a warm-up."""
 
     @abc.abstractmethod
     def warmup(self) -> WarmupNeeds:
-        """What its warm-up has to learn, and the target acceptance."""
+        """What the warm-up should learn, and the target acceptance."""
 
     @abc.abstractmethod
-    def probe(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> Scalar:
-        """Log acceptance probability of one step from `state`, for the search of a first step size."""
+    def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
+        """Log acceptance probability of one step from `state`, for the search of an initial step size."""
 
 
 def run_transition(
-    kernel: AbstractKernel, key: PRNGKey, target: Target, state: State, tuning: Tuning
-) -> tuple[State, Info]:
-    """One whole transition as a compiled loop."""
+    kernel: AbstractKernel, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning
+) -> tuple[State, AbstractInfo]:
+    """Run one complete transition as a compiled loop."""
     trajectory = kernel.begin(key, target, state, tuning)
     return kernel.conclude(kernel.complete(target, trajectory, tuning))

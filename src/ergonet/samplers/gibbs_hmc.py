@@ -1,14 +1,15 @@
 """Gibbs sampling of hyperparameters, Hamiltonian updates of the weights.
 
-Draw every precision from its distribution given the weights, tau | w ~ Gamma((alpha + n) / 2, rate (alpha / omega +
-sum w^2) / 2), and the noise precision likewise from the residuals; then move the weights with the precisions held, by
-any trajectory. Step sizes are adapted, or Neal's e_i = eta / sqrt(curvature_i) from the present precisions. Use it
-where precisions are well determined by many weights or rows; where they are not, weights and precisions hold each
-other and a joint kernel on a non-centred prior moves faster. References: Neal 1996, sections 3.2 to 3.5; Choo 2000,
-chapter 3; Lau 2018, Algorithm 15.
+Draw every precision from its conditional distribution given the weights, tau | w ~ Gamma((alpha + n) / 2, rate (alpha /
+omega + sum w^2) / 2), and the noise precision in the same way given the residuals; then update the weights at fixed
+precisions with any trajectory kernel. Step sizes are adapted, or are Neal's e_i = eta / sqrt(curvature_i), computed
+from the current precisions. Use it if the precisions are well determined by many weights or rows; otherwise weights and
+precisions constrain each other, and a joint kernel with a non-centered prior mixes faster. References: Neal1996,
+sections 3.2 to 3.5; Choo2000, chapter 3; Lau2018, Algorithm 15.
 """
 
 import abc
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -16,23 +17,26 @@ import jax.numpy as jnp
 
 from ergonet._errors import SettingError, suggest
 from ergonet._types import Array, Flag, Float, Position, PRNGKey, Scalar
+from ergonet.draws.statistics import Statistic
 from ergonet.hamiltonian.metric import AbstractMetric, DiagonalMetric, IdentityMetric
-from ergonet.models.target import HierarchicalTarget, Target
-from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
-from ergonet.samplers.blocks import WeightsGiven, require_blocks
+from ergonet.samplers.base import AbstractInfo, AbstractKernel, State, Tuning, WarmupNeeds
 from ergonet.samplers.hmc import HMC
 from ergonet.samplers.nuts import NUTS
+from ergonet.samplers.tree import AbstractTreeKernel
 from ergonet.samplers.windowed_hmc import WindowedHMC
 from ergonet.samplers.xhmc import XHMC
+from ergonet.target.capabilities import Capability, GibbsBlock, WeightCurvature
+from ergonet.target.contract import AbstractDensity, require
+from ergonet.target.views import WeightsGiven
 
-GIBBS_KEY = 0x6A09E667  # folded into the transition's key; beyond any coordinate that the update counts
+GIBBS_KEY = 0x6A09E667  # folded into the transition's key; larger than any counter used by the update
 _UPDATES = {"nuts": NUTS, "hmc": HMC, "xhmc": XHMC, "windowed": WindowedHMC}
 
 
 class GibbsTrajectory(eqx.Module):
-    """The update's trajectory with the hyperparameters held.
+    """The update's trajectory at fixed hyperparameters.
 
-    It is `fresh` until the gradient given the new hyperparameters has been evaluated, which is the first advance.
+    It is `fresh` until the first advance, which evaluates the gradient given the new hyperparameters.
     """
 
     update: eqx.Module
@@ -42,45 +46,46 @@ class GibbsTrajectory(eqx.Module):
     key: PRNGKey
     fresh: Flag
 
-    def given(self, target: Target) -> WeightsGiven:
-        """The density of the weights."""
+    def given(self, target: AbstractDensity) -> WeightsGiven:
+        """The conditional density of the weights."""
         return WeightsGiven(target=target, hyperparameters=self.hyperparameters, dim=self.weights.size)
 
     def moved(self, update: eqx.Module) -> "GibbsTrajectory":
-        """With the update's trajectory further on, and so no longer fresh."""
+        """Replace the update's trajectory after an advance; the result is no longer fresh."""
         return eqx.tree_at(lambda t: (t.update, t.fresh), self, (update, jnp.zeros((), bool)))
 
 
 class AbstractStepSizes(eqx.Module):
-    """Where the metric of the weights comes from."""
+    """The source of the metric of the weights."""
 
     @abc.abstractmethod
-    def needs(self) -> tuple[str, ...]:
-        """Capabilities of the target."""
+    def needs(self) -> tuple[type[Capability], ...]:
+        """The capabilities that are needed of the target."""
 
     @abc.abstractmethod
-    def metric(self, target: HierarchicalTarget, tuning: Tuning, hyperparameters: Array) -> AbstractMetric:
-        """Of the weights, given the hyperparameters."""
+    def metric(self, target: AbstractDensity, tuning: Tuning, hyperparameters: Array) -> AbstractMetric:
+        """The metric of the weights, given the hyperparameters."""
 
 
 class Adapted(AbstractStepSizes):
-    """What the warm-up has learned."""
+    """The metric learned by the warm-up."""
 
-    def needs(self) -> tuple[str, ...]:
-        return ("gibbs",)
+    def needs(self) -> tuple[type[Capability], ...]:
+        return (GibbsBlock,)
 
-    def metric(self, target: HierarchicalTarget, tuning: Tuning, hyperparameters: Array) -> AbstractMetric:
-        return tuning.metric.leading(target.num_weights)
+    def metric(self, target: AbstractDensity, tuning: Tuning, hyperparameters: Array) -> AbstractMetric:
+        return tuning.metric.leading(_blocks(target).num_weights)
 
 
 class Curvature(AbstractStepSizes):
     """Neal's e_i = eta / sqrt(curvature_i); the step size is eta."""
 
-    def needs(self) -> tuple[str, ...]:
-        return ("gibbs", "weight curvature")
+    def needs(self) -> tuple[type[Capability], ...]:
+        return (GibbsBlock, WeightCurvature)
 
-    def metric(self, target: HierarchicalTarget, tuning: Tuning, hyperparameters: Array) -> AbstractMetric:
-        return DiagonalMetric(scale=jax.lax.rsqrt(target.weight_curvature(hyperparameters)))
+    def metric(self, target: AbstractDensity, tuning: Tuning, hyperparameters: Array) -> AbstractMetric:
+        curvature = require(target, WeightCurvature, "GibbsHMC")
+        return DiagonalMetric(scale=jax.lax.rsqrt(curvature.of_weights(hyperparameters)))
 
 
 _STEP_SIZES = {"adapted": Adapted, "curvature": Curvature}
@@ -96,16 +101,17 @@ class GibbsHMC(AbstractKernel):
         """Check and keep the settings.
 
         Args:
-            update: of the weights: `nuts`, `hmc`, `xhmc`, `windowed`, or a kernel such as `HMC(num_steps=400)`.
-            step_sizes: `adapted` (the update's own metric), or `curvature`, where the update's `step_size` is eta.
+            update: kernel for the weights: `nuts`, `hmc`, `xhmc`, `windowed`, or a kernel such as `HMC(num_steps=400)`.
+            step_sizes: `adapted` (the metric of the update), or `curvature`, with which the update's `step_size` is
+                eta.
 
         Raises:
-            SettingError: a name is not known.
+            SettingError: a name is unknown.
         """
         if isinstance(update, str) and update not in _UPDATES:
             raise SettingError(f"`GibbsHMC(update={update!r})` is not known. {suggest(update, _UPDATES)}")
         chosen = _UPDATES[update]() if isinstance(update, str) else update
-        if not isinstance(chosen, NUTS | HMC | WindowedHMC):
+        if not isinstance(chosen, AbstractTreeKernel | HMC | WindowedHMC):
             known = ", ".join(_UPDATES)
             raise SettingError(f"`GibbsHMC(update=...)` must be a kernel of these: {known}; got {update!r}.")
         if isinstance(step_sizes, str) and step_sizes not in _STEP_SIZES:
@@ -117,17 +123,21 @@ class GibbsHMC(AbstractKernel):
 
     @property
     def max_doublings(self) -> int | None:
-        """Of the update's trees; None where it grows none."""
+        """Maximum tree depth of the update; None if it has no trees."""
         return getattr(self.update, "max_doublings", None)
 
-    def init(self, target: Target, position: Position) -> State:
-        require_blocks("GibbsHMC", target, *self.step_sizes.needs())
+    def statistics(self) -> tuple[Statistic, ...]:
+        return self.update.statistics()
+
+    def init(self, target: AbstractDensity, position: Position) -> State:
+        for kind in self.step_sizes.needs():
+            require(target, kind, "GibbsHMC")
         return self.update.init(target, position)
 
-    def begin(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> GibbsTrajectory:
-        blocks = require_blocks("GibbsHMC", target)
-        hyperparameters = blocks.gibbs(jax.random.fold_in(key, GIBBS_KEY), state.position)
-        metric = self.step_sizes.metric(blocks, tuning, hyperparameters)
+    def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> GibbsTrajectory:
+        blocks = _blocks(target)
+        hyperparameters = blocks.draw(jax.random.fold_in(key, GIBBS_KEY), state.position)
+        metric = self.step_sizes.metric(target, tuning, hyperparameters)
         weights = state.position[: blocks.num_weights]
         given = WeightsGiven(target=target, hyperparameters=hyperparameters, dim=blocks.num_weights)
         stale = State(position=weights, potential=state.potential, gradient=state.gradient[: blocks.num_weights])
@@ -140,7 +150,7 @@ class GibbsHMC(AbstractKernel):
             fresh=jnp.ones((), bool),
         )
 
-    def advance(self, target: Target, trajectory: GibbsTrajectory, tuning: Tuning) -> GibbsTrajectory:
+    def advance(self, target: AbstractDensity, trajectory: GibbsTrajectory, tuning: Tuning) -> GibbsTrajectory:
         given, tuning = trajectory.given(target), _with(tuning, trajectory.metric)
         update = jax.lax.cond(
             trajectory.fresh,
@@ -150,7 +160,7 @@ class GibbsHMC(AbstractKernel):
         )
         return trajectory.moved(update)
 
-    def complete(self, target: Target, trajectory: GibbsTrajectory, tuning: Tuning) -> GibbsTrajectory:
+    def complete(self, target: AbstractDensity, trajectory: GibbsTrajectory, tuning: Tuning) -> GibbsTrajectory:
         given, tuning = trajectory.given(target), _with(tuning, trajectory.metric)
         return trajectory.moved(self.update.complete(given, self._started(given, trajectory, tuning), tuning))
 
@@ -160,40 +170,39 @@ class GibbsHMC(AbstractKernel):
     def finished(self, trajectory: GibbsTrajectory) -> Flag:
         return ~trajectory.fresh & self.update.finished(trajectory.update)
 
-    def conclude(self, trajectory: GibbsTrajectory) -> tuple[State, Info]:
+    def conclude(self, trajectory: GibbsTrajectory) -> tuple[State, AbstractInfo]:
         state, info = self.update.conclude(trajectory.update)
         held = trajectory.hyperparameters
         whole = State(
             position=jnp.concatenate([state.position, held]),
             potential=state.potential,
-            gradient=jnp.concatenate(
-                [state.gradient, jnp.zeros_like(held)]
-            ),  # of the weights; no one asks for the rest
+            # Gradient by the weights; the gradient by the hyperparameters is not read.
+            gradient=jnp.concatenate([state.gradient, jnp.zeros_like(held)]),
         )
         return whole, eqx.tree_at(lambda one: one.gradients, info, info.gradients + 1)
 
-    def tuning(self, target: Target, position: Position) -> Tuning:
+    def tuning(self, target: AbstractDensity, position: Position) -> Tuning:
         tuning = self.update.tuning(target, position)
         return _with(tuning, IdentityMetric()) if isinstance(self.step_sizes, Curvature) else tuning
 
     def warmup(self) -> WarmupNeeds:
         needs = self.update.warmup()
-        return WarmupNeeds(
-            target_acceptance=needs.target_acceptance,
-            tune_step_size=needs.tune_step_size,
-            learn_metric=needs.learn_metric and isinstance(self.step_sizes, Adapted),
-            tune_length=needs.tune_length,
-        )
+        if isinstance(self.step_sizes, Adapted):
+            return needs
+        return replace(needs, learned=tuple(name for name in needs.learned if name != "metric"))
 
-    def probe(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> Scalar:
-        blocks = require_blocks("GibbsHMC", target)
-        count = blocks.num_weights
+    def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
+        count = _blocks(target).num_weights
         held = state.position[count:]
         part = State(position=state.position[:count], potential=state.potential, gradient=state.gradient[:count])
-        metric = self.step_sizes.metric(blocks, tuning, held)
+        metric = self.step_sizes.metric(target, tuning, held)
         given = WeightsGiven(target=target, hyperparameters=held, dim=count)
         return self.update.probe(key, given, part, _with(tuning, metric))
 
 
+def _blocks(target: AbstractDensity) -> GibbsBlock:
+    return require(target, GibbsBlock, "GibbsHMC")
+
+
 def _with(tuning: Tuning, metric: AbstractMetric) -> Tuning:
-    return Tuning(step_size=tuning.step_size, metric=metric, num_steps=tuning.num_steps)
+    return replace(tuning, metric=metric)

@@ -1,34 +1,38 @@
 """Windowed Hamiltonian Monte Carlo.
 
-A static trajectory of L steps whose last W states compete with its first W: accept with
-min(1, sum_last e^-H / sum_first e^-H), then draw one state of the chosen window in proportion to e^-H. Averaging over a
-window smooths the energy error of its ends, so longer steps are accepted. `window=1` is static HMC; a window of the
-whole trajectory draws from all of it. References: Neal 1994; Lau 2018, section 2.2.
+In a static trajectory of L steps, the window of the last W states is accepted against the window of the first W states
+with probability min(1, sum_last e^-H / sum_first e^-H); then one state of the chosen window is drawn in proportion to
+e^-H. Averaging over a window smooths the energy error, so larger steps are accepted. `window=1` is static HMC; a window
+of the whole trajectory draws from all of its states. References: Neal1994; Lau2018, section 2.2.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from ergonet._errors import SettingError
+from ergonet._numbers import integer, whole
 from ergonet._types import Flag, Position, PRNGKey, Scalar
+from ergonet.draws.statistics import Statistic, statistics
 from ergonet.hamiltonian.integrator import Composition
+from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.phase import with_force
-from ergonet.models.target import Target
+from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
-from ergonet.samplers.base import AbstractKernel, Info, State, Tuning, WarmupNeeds
-from ergonet.samplers.hmc import HMC, refresh, require_length, resolve_integrator
+from ergonet.samplers.base import AbstractKernel, State, TrajectoryInfo, Tuning, WarmupNeeds
+from ergonet.samplers.common import refresh
+from ergonet.samplers.hmc import HMC
+from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.uniforms import key_words
 from ergonet.trajectory.windowed import FIRST, LAST, START, Windowed, WindowedTrajectory
 
-WINDOW_KEY = 0x3C6EF372  # folded into the transition's key, so that everything else is drawn as in static HMC
+WINDOW_KEY = 0x3C6EF372  # folded into the transition's key, so that all other draws are those of static HMC
 
 
 class WindowedHMC(AbstractKernel):
     """Windowed Hamiltonian Monte Carlo; see the module's docstring for the transition."""
 
-    window: int = eqx.field(static=True)
+    window: int
     static: HMC
     trajectory: Windowed
 
@@ -40,76 +44,81 @@ class WindowedHMC(AbstractKernel):
         step_size: float | None = None,
         step_jitter: float = 0.0,
         length_jitter: float = 0.2,
-        metric: str = "diagonal",
+        metric: str | AbstractMetric = "diagonal",
         integrator: str | Composition = "leapfrog",
         target_acceptance: float = 0.8,
     ):
         """Check and keep the settings.
 
         Args:
-            window: states in each window, 1 to num_steps + 1; neither jitter nor the tuning of a length makes a
+            window: number of states in each window, 1 to num_steps + 1; jitter and the learned length never make a
                 trajectory too short for it.
-            num_steps: leapfrog steps of a trajectory, at least 1; None: found by the warm-up in function space.
-            step_size: above 0; None: found by the warm-up.
+            num_steps: number of leapfrog steps of a trajectory, at least 1; None: learned in function space.
+            step_size: the step size, above 0; None: learned.
             step_jitter: as in `HMC`.
             length_jitter: as in `HMC`.
-            metric: `identity`, `diagonal`, `diagonal-gradient` or `dense`.
+            metric: `identity`, `diagonal`, `diagonal-gradient` or `dense`, which is learned; or a metric, which is
+                fixed.
             integrator: a name, or a `Composition`.
-            target_acceptance: of the end state, in (0, 1); the acceptance of windows tends to 1.
+            target_acceptance: target acceptance of the end state, in (0, 1); the acceptance of windows is close to 1.
 
         Raises:
-            SettingError: a setting is out of its range.
+            SettingError: a setting is out of range.
         """
         check.require_integer("WindowedHMC", "window", window, 1)
         check.require_adapted("WindowedHMC", step_size, metric, target_acceptance)
-        require_length("WindowedHMC", num_steps, step_jitter, length_jitter)
+        check.require_length("WindowedHMC", num_steps, step_jitter, length_jitter)
         self.static = HMC(
             num_steps=num_steps,
             step_size=step_size,
             step_jitter=step_jitter,
             length_jitter=length_jitter,
             metric=metric,
-            integrator=resolve_integrator("WindowedHMC", integrator),
+            integrator=INTEGRATORS.resolve(integrator, owner="WindowedHMC"),
             target_acceptance=target_acceptance,
         )
         if num_steps is not None and window > num_steps + 1:
             raise SettingError(
-                f"`WindowedHMC(window=...)` must be at most num_steps + 1 = {num_steps + 1}, the states of a "
-                f"trajectory, got {window}."
+                f"`WindowedHMC(window=...)` must be at most num_steps + 1 = {num_steps + 1}, the number of "
+                f"states of a trajectory, got {window}."
             )
-        self.window = window
+        self.window = integer(window)
         self.trajectory = Windowed(self.static.trajectory.integrator)
 
-    def init(self, target: Target, position: Position) -> State:
+    def statistics(self) -> tuple[Statistic, ...]:
+        return statistics(TrajectoryInfo)
+
+    def init(self, target: AbstractDensity, position: Position) -> State:
         return self.static.init(target, position)
 
-    def begin(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> WindowedTrajectory:
+    def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> WindowedTrajectory:
         lengths = self.static.draw_trajectory(key, state, tuning)
-        num_steps = jnp.maximum(lengths.num_steps, self.window - 1)
+        window = whole(self.window)
+        num_steps = jnp.maximum(lengths.num_steps, window - 1)
         window_key, draw_key = jax.random.split(jax.random.fold_in(key, WINDOW_KEY))
         return self.trajectory.begin(
             with_force(refresh(lengths.key_momentum, state), tuning.metric),
             lengths.step_size,
             num_steps=num_steps,
-            window=jnp.asarray(self.window, jnp.int32),
-            offset=jax.random.randint(window_key, (), 0, self.window),
+            window=window,
+            offset=jax.random.randint(window_key, (), 0, window),
             uniform=lengths.uniform,
             uniform_key=key_words(draw_key),
         )
 
-    def advance(self, target: Target, trajectory: WindowedTrajectory, tuning: Tuning) -> WindowedTrajectory:
+    def advance(self, target: AbstractDensity, trajectory: WindowedTrajectory, tuning: Tuning) -> WindowedTrajectory:
         return self.trajectory.advance(target, tuning.metric, trajectory)
 
     def finished(self, trajectory: WindowedTrajectory) -> Flag:
         return self.trajectory.finished(trajectory)
 
-    def conclude(self, trajectory: WindowedTrajectory) -> tuple[State, Info]:
+    def conclude(self, trajectory: WindowedTrajectory) -> tuple[State, TrajectoryInfo]:
         accepted = trajectory.uniform < self.trajectory.accept_probability(trajectory)
         row = jnp.where(trajectory.nonfinite, START, jnp.where(accepted, LAST, FIRST))
         position, gradient = lax.dynamic_index_in_dim(trajectory.draws, row, keepdims=False)
         potential, energy = lax.dynamic_index_in_dim(trajectory.draw_scalars, row, keepdims=False)
         of_end = jnp.where(trajectory.nonfinite, 0.0, jnp.minimum(1.0, jnp.exp(-trajectory.end_error)))
-        info = Info(
+        info = TrajectoryInfo(
             acceptance=of_end,
             gradients=trajectory.taken * self.trajectory.integrator.gradients_per_step,
             energy=energy,
@@ -118,16 +127,15 @@ class WindowedHMC(AbstractKernel):
             diverging=trajectory.diverging,
             nonfinite=trajectory.nonfinite,
             num_steps=trajectory.taken,
-            tree_depth=jnp.full((), -1, jnp.int32),
             moved=jnp.any(position != trajectory.draws[START, 0]),
         )
         return State(position=position, potential=potential, gradient=gradient), info
 
-    def tuning(self, target: Target, position: Position) -> Tuning:
+    def tuning(self, target: AbstractDensity, position: Position) -> Tuning:
         return self.static.tuning(target, position)
 
     def warmup(self) -> WarmupNeeds:
         return self.static.warmup()
 
-    def probe(self, key: PRNGKey, target: Target, state: State, tuning: Tuning) -> Scalar:
+    def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
         return self.static.probe(key, target, state, tuning)

@@ -1,1 +1,1 @@
-"""Trajectories: how a transition moves through phase space, and which of its states it returns."""
+"""Trajectories: how a transition moves through phase space, and which state it returns."""

@@ -1,10 +1,10 @@
-"""When a doubling trajectory ends.
+"""Termination criteria of doubling trajectories.
 
-A trajectory extends a tree of 2^d states by a new subtree of 2^d states, one leaf at a time. A criterion looks
-at *blocks*: the sets of 2^k neighbouring leaves that form the subtrees of the new subtree, and finally the whole
-tree. It keeps one row of memory per open block. Row 0 is the tree as it was before the extension; rows 1, 2, ...
-are the blocks that are open inside the new subtree, outermost first (leaf n writes the row one plus the number of
-ones in the binary form of n, which no open block needs any more). So memory is O(depth) vectors.
+A trajectory extends a tree of 2^d states by a new subtree of 2^d states, one leaf at a time. A criterion is evaluated
+on subtrees: the sets of 2^k neighboring leaves inside the new subtree, and finally the whole tree. It keeps one row of
+memory per open subtree. Row 0 is the tree before the extension; rows 1, 2, ... are the subtrees that are open inside
+the new one, outermost first. Leaf n writes row 1 + (number of ones in the binary form of n), which no open subtree uses
+any more. Memory is therefore O(depth) vectors.
 """
 
 import abc
@@ -16,28 +16,29 @@ import jax.numpy as jnp
 from jax import lax
 
 from ergonet._checks import is_number
-from ergonet._errors import SettingError, suggest
+from ergonet._errors import SettingError
+from ergonet._numbers import AbstractSettings, like, plain, real
 from ergonet._types import Array, Count, Flag, Float, Position, Scalar
 from ergonet.hamiltonian.energy import kinetic_energy, total_energy
 from ergonet.hamiltonian.metric import AbstractMetric
-from ergonet.hamiltonian.phase import Phase
+from ergonet.hamiltonian.phase import AbstractPoint, Phase
 
 
 class Growth(eqx.Module):
-    """What a criterion sees of a tree that has just grown by one leaf; what it leaves alone costs nothing.
+    """What a criterion sees after a tree has grown by one leaf; fields that it does not read cost nothing.
 
     Attributes:
-        previous: the state that the leaf follows.
+        previous: the state before the leaf.
         phase: the leaf.
         energy: H of the leaf.
-        square: |w|^2 of its standardised momentum.
-        cross: w'w_previous, with that of the state that it follows.
-        far: standardised momentum of the tree's other end, the first state of row 0.
-        forward: 1 where the tree grows forward in time, 0 where it grows backward. Momenta always point forward.
-        metric: that of the kinetic energy.
+        square: |r|^2 of the standardized momentum r of the leaf.
+        cross: r'r_previous, the inner product with the momentum of the previous state.
+        far: standardized momentum at the other end of the tree, the first state of row 0.
+        forward: 1 if the tree grows forward in time, 0 if it grows backward. Momenta always point forward.
+        metric: the metric of the kinetic energy.
     """
 
-    previous: Phase
+    previous: AbstractPoint
     phase: Phase
     energy: Scalar
     square: Scalar
@@ -47,51 +48,51 @@ class Growth(eqx.Module):
     metric: AbstractMetric
 
 
-class AbstractCriterion(eqx.Module):
-    """Decides whether a block of neighbouring states has turned."""
+class AbstractCriterion(AbstractSettings):
+    """Decides whether a subtree of neighboring states has made a U-turn."""
 
     @abc.abstractmethod
     def begin(self, num_rows: int, start: Phase, metric: AbstractMetric) -> Any:
-        """Memory of a tree with one state, with `num_rows` rows."""
+        """Memory with `num_rows` rows for a tree with one state."""
 
     @abc.abstractmethod
     def extend(self, memory: Any, row: Count, growth: Growth) -> Any:
-        """Add the leaf; remember it as the first of a block at `row`."""
+        """Add the leaf and store it as the first state of a subtree at `row`."""
 
     @abc.abstractmethod
     def turned(self, memory: Any, row: Count, growth: Growth) -> Flag:
-        """Whether the block that opened at `row` and ends at the leaf has turned; its second half opened at `row + 1`.
+        """Whether the subtree that opened at `row` and ends at the leaf has turned.
 
-        The leaf has been added before.
+        Its second half opened at `row + 1`. The leaf must have been added.
         """
 
     def turned_pair(self, memory: Any) -> Flag | None:
-        """Whether the last two leaves have turned, where the memory tells it; None: `turned` is asked, as for others.
+        """Whether the last two leaves have turned, if the memory contains the answer; None: `turned` is called.
 
-        Every second leaf closes a block of two, so a short answer here halves the questions. It is read only where
-        both leaves belong to the same subtree, or where they are the whole tree.
+        Every second leaf closes a subtree of two leaves, so a cheap answer here halves the number of evaluations. It is
+        read only if both leaves belong to the same new subtree, or if they are the whole tree.
         """
         return None
 
 
 class OriginalMemory(eqx.Module):
-    """Position and textbook momentum of the tree's two ends, and of the first state of each open block."""
+    """Position and momentum p at both ends of the tree, and at the first state of each open subtree."""
 
     ends: Float[Array, "2 2 dim"]  # [backward | forward, position | momentum, dim]
     rows: Float[Array, "row 2 dim"]
 
 
 class Original(AbstractCriterion):
-    """No-U-turn as it was first written: the ends of a block approach each other.
+    """The original no-U-turn criterion: the ends of a subtree approach each other.
 
-    With (q-, p-) and (q+, p+) the first and the last state of a block in time, and p ~ N(0, M), it has turned when
+    With (q-, p-) and (q+, p+) the first and the last state of a subtree in time, and p ~ N(0, M), it has turned if
 
         (q+ - q-)'p- < 0    or
         (q+ - q-)'p+ < 0.
 
-    Distances are those of the coordinates as they are, whatever the metric; under a dense one, each leaf costs a
-    triangular solve. Source: Hoffman and Gelman 2014, equation 9; Ask 2022, equation 5.7 and Algorithms 5.1 and 5.2
-    (the first of which branches on s' where it means v = -1).
+    Distances are Euclidean in the coordinates under every metric; with a dense metric, each leaf costs a triangular
+    solve. Source: HoffmanGelman2014, equation 9; Ask2022, equation 5.7 and Algorithms 5.1 and 5.2 (Algorithm 5.1
+    branches on s' where v = -1 is meant).
     """
 
     def begin(self, num_rows: int, start: Phase, metric: AbstractMetric) -> OriginalMemory:
@@ -118,9 +119,9 @@ class Original(AbstractCriterion):
 
 
 class GeneralisedMemory(eqx.Module):
-    """Running sum of momenta, and for each open block its first momentum, the one before it, and the sum up to it.
+    """Running sum of momenta; for each open subtree, its first momentum, the momentum before it, and the sum up to it.
 
-    Besides, the squared length of the last momentum, and whether it and the one before it have turned.
+    Also the squared length of the last momentum, and whether the last two states have turned.
     """
 
     total: Position
@@ -129,19 +130,19 @@ class GeneralisedMemory(eqx.Module):
     pair: Flag
 
 
-class Generalised(AbstractCriterion):
-    """No-U-turn in the form that holds for every metric, with Stan's two extra checks.
+class Generalized(AbstractCriterion):
+    """The generalized no-U-turn criterion, valid for every metric, with Stan's two additional checks.
 
-    With p- and p+ the momenta of the first and the last state of a block, and rho the sum of all its momenta, it has
-    turned when
+    With p- and p+ the momenta of the first and the last state of a subtree, and rho the sum of its momenta, it has
+    turned if
 
         (M^-1 p-)'rho <= 0    or
         (M^-1 p+)'rho <= 0.
 
-    The same test is made on the left half with the first momentum of the right half, and on the right half with the
-    last momentum of the left half. Of two states all these tests are one, min(|w-|^2, |w+|^2) + w-'w+ <= 0 in
-    standardised momenta. Source: Betancourt 2017, appendix A.4.2; Lau 2018, Algorithm 6 (which writes q+ - q- for
-    rho); Stan 2.21+.
+    The additional checks apply the same test to the left half extended by the first momentum of the right half, and to
+    the right half extended by the last momentum of the left half. For two states all these tests coincide: in
+    standardized momenta, min(|r-|^2, |r+|^2) + r-'r+ <= 0. Source: Betancourt2017, appendix A.4.2; Lau2018, Algorithm 6
+    (which has q+ - q- in place of rho); Stan 2.21 and later.
     """
 
     def begin(self, num_rows: int, start: Phase, metric: AbstractMetric) -> GeneralisedMemory:
@@ -170,13 +171,13 @@ class Generalised(AbstractCriterion):
         whole = memory.total - before
         left = before_middle - before + middle
         right = memory.total - before_middle + previous
-        # Summed at once: six dots are six loops, and one matrix product a call that costs more than its arithmetic.
+        # One sum for all: six dot products would be six loops, and a matrix product costs more to call than to compute.
         products = [whole * first, whole * last, left * first, left * middle, right * previous, right * last]
         return jnp.any(jnp.sum(jnp.stack(products), axis=1) <= 0)
 
 
 class ExhaustiveMemory(eqx.Module):
-    """Starting energy; log weight and weighted mean of the virial of every open block."""
+    """Energy at the start; log weight and weighted mean of dG/dt of every open subtree."""
 
     energy_start: Scalar
     log_weights: Float[Array, "row"]
@@ -184,25 +185,25 @@ class ExhaustiveMemory(eqx.Module):
 
 
 class Exhaustive(AbstractCriterion):
-    """Exhaustion of the virial: the trajectory has seen enough of its level set.
+    """The exhaustive termination criterion: the mean rate of change of the virial has become small.
 
-    With the virial G = q'p, and sums over the states z of a block, it has turned when
+    With the virial G = q'p, and sums over the states z of a subtree, the subtree is exhausted if
 
         |sum e^-H(z) dG/dt(z)| / sum e^-H(z) < delta,
         dG/dt = 2 K(p) - q'grad U(q).
 
-    Single states are never tested. Source: Betancourt 2016; Lau 2018, Algorithms 7, 11, 13 (whose division by the
-    number of states is left out: the weights normalise already).
+    Single states are not tested. Source: Betancourt2016; Lau2018, Algorithms 7, 11 and 13 (without their division by
+    the number of states, since the weights already normalize).
 
     Attributes:
-        delta: above 0.
+        delta: threshold, above 0; smaller values give longer trajectories.
     """
 
-    delta: float = eqx.field(static=True, default=0.1)
+    delta: float = eqx.field(converter=real, default=0.1)
 
     def __check_init__(self):
         if not is_number(self.delta) or not 0 < self.delta < math.inf:
-            raise SettingError(f"`Exhaustive(delta=...)` must be a finite number above 0, got {self.delta!r}.")
+            raise SettingError(f"`Exhaustive(delta=...)` must be a finite number above 0, got {plain(self.delta)!r}.")
 
     def begin(self, num_rows: int, start: Phase, metric: AbstractMetric) -> ExhaustiveMemory:
         empty = jnp.full((num_rows,), -jnp.inf, start.potential.dtype)
@@ -215,7 +216,7 @@ class Exhaustive(AbstractCriterion):
 
     def extend(self, memory: ExhaustiveMemory, row: Count, growth: Growth) -> ExhaustiveMemory:
         index = jnp.arange(memory.means.size)
-        kept = jnp.where(index < row, memory.log_weights, -jnp.inf)  # blocks inside the one that opens are over
+        kept = jnp.where(index < row, memory.log_weights, -jnp.inf)  # subtrees inside the one that opens are closed
         log_weight = memory.energy_start - growth.energy
         totals = jnp.where(index <= row, jnp.logaddexp(kept, log_weight), -jnp.inf)
         share = jnp.where(index <= row, jnp.exp(log_weight - totals), 0.0)
@@ -227,30 +228,9 @@ class Exhaustive(AbstractCriterion):
         )
 
     def turned(self, memory: ExhaustiveMemory, row: Count, growth: Growth) -> Flag:
-        return jnp.abs(lax.dynamic_index_in_dim(memory.means, row, keepdims=False)) < self.delta
+        return jnp.abs(lax.dynamic_index_in_dim(memory.means, row, keepdims=False)) < like(self.delta, memory.means)
 
 
 def _virial_rate(phase: Phase, square: Scalar) -> Scalar:
-    """dG/dt = 2 K - q'grad U = |w|^2 - q'grad U."""
+    """dG/dt = 2 K - q'grad U = |r|^2 - q'grad U."""
     return square - jnp.dot(phase.position, phase.gradient)
-
-
-_CRITERIA: dict[str, type[AbstractCriterion]] = {
-    "original": Original,
-    "generalised": Generalised,
-    "exhaustive": Exhaustive,
-}
-
-
-def criterion_names() -> tuple[str, ...]:
-    """The names that kernels, settings files and the command line take."""
-    return tuple(_CRITERIA)
-
-
-def resolve_criterion(owner: str, choice: str | AbstractCriterion) -> AbstractCriterion:
-    """A criterion as it is, or the one of that name with its defaults; `owner` is the kernel that an error names."""
-    if isinstance(choice, AbstractCriterion):
-        return choice
-    if choice not in criterion_names():
-        raise SettingError(f"`{owner}(criterion={choice!r})` is not known. {suggest(str(choice), _CRITERIA)}")
-    return _CRITERIA[choice]()

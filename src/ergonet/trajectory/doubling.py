@@ -1,16 +1,17 @@
 """The doubling trajectory: a tree of states that grows by its own size, in O(depth) memory.
 
-Starting from one state, each doubling draws a direction and extends the tree by a subtree of its own size, one
-leapfrog step at a time (`advance` costs one gradient). The criterion is asked at every block of the subtree that
-closes and at the whole tree after a doubling; the selection keeps one running draw per tree. No-U-turn, exhaustive
-and stochastic-gradient trajectories are settings of it. Sources: Hoffman and Gelman 2014; Betancourt 2017, appendix
-A; Lau 2018, section 2.3.
+Starting from one state, each doubling draws a direction and extends the tree by a new subtree of the same size, one
+leapfrog step at a time (`advance` costs one gradient). The termination criterion is evaluated on every subtree that is
+completed inside the new one, and on the whole tree after a doubling; the selection keeps one running draw per tree.
+No-U-turn, exhaustive and stochastic-gradient trajectories are settings of it. Sources: HoffmanGelman2014;
+Betancourt2017, appendix A; Lau2018, section 2.3.
 
 States are numbered from the start, which is 0. Doubling d adds the numbers from 2^d to 2^(d + 1) - 1, so that the
-binary form of a number says which blocks it opens and closes. What a leaf changes is a record of its own (`Subtree`):
-a loop over the leaves of a subtree carries nothing else.
+binary form of a number shows which subtrees it opens and closes. The part of the tree that a leaf changes is a separate
+record (`Subtree`), so that a loop over the leaves of a subtree carries nothing else.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -22,8 +23,8 @@ from ergonet._types import Array, Count, Flag, Float, Position, PRNGKey, Scalar,
 from ergonet.hamiltonian.energy import is_divergent, momentum_products, total_energy
 from ergonet.hamiltonian.integrator import AbstractIntegrator
 from ergonet.hamiltonian.metric import AbstractMetric
-from ergonet.hamiltonian.phase import Phase
-from ergonet.models.target import Target
+from ergonet.hamiltonian.phase import Phase, Point
+from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.criterion import AbstractCriterion, Growth
 from ergonet.trajectory.packing import packed_while_loop
 from ergonet.trajectory.selection import AbstractSelection
@@ -40,14 +41,14 @@ class Draw(eqx.Module):
 
 
 class Subtree(eqx.Module):
-    """What a leaf changes: the subtree under construction, and what is known of all leaves."""
+    """The part of the tree that a leaf changes: the subtree under construction, and totals over all leaves."""
 
-    end: Phase  # the last leaf
+    end: Point  # the last leaf
     draw: Draw
     memory: Any
     log_weight: Scalar
-    rejected: Flag  # it has diverged, or a block inside it has turned
-    num_states: Count  # of the trajectory, the start left out
+    rejected: Flag  # it has diverged, or a subtree inside it has turned
+    num_states: Count  # of the trajectory, without the start
     sum_acceptance: Scalar
     max_energy_error: Scalar
     turned: Flag
@@ -60,7 +61,9 @@ class DoublingTrajectory(eqx.Module):
     """A tree under construction. Directions and uniforms are data: `directions` holds one bit per doubling."""
 
     subtree: Subtree
-    far: Float[Array, "vector dim"]  # vectors of the end that does not grow, in one buffer: one task to copy them
+    far: Float[
+        Array, "vector dim"
+    ]  # vectors of the end that does not grow, in one buffer, so that one task copies them
     draw: Draw
     directions: UInt[Array, ""]
     uniform_key: UInt[Array, "2"]
@@ -70,11 +73,11 @@ class DoublingTrajectory(eqx.Module):
     depth: Count
     finished: Flag
     moved: Flag
-    merge_probability: Scalar  # of the last `across` decision; 0 where no subtree was merged
+    merge_probability: Scalar  # of the last `across` decision; 0 if no subtree was merged
 
 
 class Doubling(eqx.Module):
-    """A doubling trajectory with a criterion, a selection and an integrator as parts."""
+    """A doubling trajectory with a termination criterion, a selection and an integrator as components."""
 
     criterion: AbstractCriterion
     selection: AbstractSelection
@@ -84,9 +87,9 @@ class Doubling(eqx.Module):
     def begin(
         self, key: PRNGKey, metric: AbstractMetric, start: Phase, directions: UInt[Array, ""] | None = None
     ) -> DoublingTrajectory:
-        """A tree of one state. `directions` (bit d = 1: doubling d goes forward) is drawn unless given.
+        """Begin with a tree of one state. `directions` (bit d = 1: doubling d goes forward) is drawn unless given.
 
-        The key may be the one that the momentum was drawn with (`uniforms.py`).
+        The key may be the one used to draw the momentum (`uniforms.py`).
         """
         words = key_words(key)
         bits, uniform = bits_and_uniform(words, start.position.dtype)
@@ -95,7 +98,7 @@ class Doubling(eqx.Module):
         threshold = self.selection.threshold(uniform, energy)
         zero, none, no = jnp.zeros_like(energy), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
         subtree = Subtree(
-            end=start,
+            end=start.point,
             draw=draw,
             memory=self.criterion.begin(self.max_doublings + 1, start, metric),
             log_weight=jnp.full_like(energy, -jnp.inf),
@@ -110,7 +113,7 @@ class Doubling(eqx.Module):
         )
         return DoublingTrajectory(
             subtree=subtree,
-            far=jnp.stack(start.vectors),
+            far=start.stacked,
             draw=draw,
             directions=bits if directions is None else directions,
             uniform_key=words,
@@ -124,15 +127,15 @@ class Doubling(eqx.Module):
         )
 
     def advance(
-        self, target: Target, metric: AbstractMetric, step_size: Scalar, tree: DoublingTrajectory
+        self, target: AbstractDensity, metric: AbstractMetric, step_size: Scalar, tree: DoublingTrajectory
     ) -> DoublingTrajectory:
-        """Add one leaf, and merge the subtree where that completes it."""
+        """Add one leaf, and merge the subtree if that completes it."""
         return self._merge(tree, self._grow(target, metric, step_size, tree, tree.subtree))
 
     def complete(
-        self, target: Target, metric: AbstractMetric, step_size: Scalar, tree: DoublingTrajectory
+        self, target: AbstractDensity, metric: AbstractMetric, step_size: Scalar, tree: DoublingTrajectory
     ) -> DoublingTrajectory:
-        """`advance` to the end, as a loop over subtrees around one over their leaves."""
+        """Run `advance` to the end, as a loop over subtrees that contains a loop over their leaves."""
 
         def double(tree: DoublingTrajectory) -> DoublingTrajectory:
             subtree = packed_while_loop(
@@ -145,9 +148,14 @@ class Doubling(eqx.Module):
         return packed_while_loop(lambda tree: ~tree.finished, double, tree)
 
     def _grow(
-        self, target: Target, metric: AbstractMetric, step_size: Scalar, tree: DoublingTrajectory, subtree: Subtree
+        self,
+        target: AbstractDensity,
+        metric: AbstractMetric,
+        step_size: Scalar,
+        tree: DoublingTrajectory,
+        subtree: Subtree,
     ) -> Subtree:
-        """The subtree with one more leaf; the blocks that this closes are tested."""
+        """Add one leaf to the subtree, and test the inner subtrees that this completes."""
         number, previous = subtree.num_states + 1, subtree.end
         forward = _direction(tree.directions, tree.depth)
         phase = self.integrator.step(target, metric, jnp.where(forward == 1, step_size, -step_size), previous)
@@ -174,7 +182,7 @@ class Doubling(eqx.Module):
         turned, turned_inside = self._closed_blocks(number, memory, growth)
         is_largest = divergent | (jnp.abs(error) > jnp.abs(subtree.max_energy_error))
         return Subtree(
-            end=phase,
+            end=phase.point,
             draw=_where(uniform < probability, leaf, subtree.draw),
             memory=memory,
             log_weight=log_subtree,
@@ -189,13 +197,13 @@ class Doubling(eqx.Module):
         )
 
     def _closed_blocks(self, number: Count, memory: Any, growth: Growth) -> tuple[Flag, Flag]:
-        """Ask the criterion at each block that this leaf closes, innermost first; the whole tree comes last.
+        """Evaluate the criterion on each subtree that this leaf completes, innermost first, and last on the whole tree.
 
-        The innermost, a pair, needs no question where the criterion has its answer ready. Returns whether a block has
-        turned, and whether that lies inside the subtree.
+        The innermost, a pair, is not evaluated if the criterion already knows the answer. Returns whether a subtree has
+        turned, and whether it lies inside the new subtree.
         """
         innermost = lax.population_count(number) - 1
-        below = innermost - _trailing_ones(number)  # the outermost that closes is the row after this one
+        below = innermost - _trailing_ones(number)  # the outermost completed subtree is the row after this one
         row, turned = innermost, jnp.zeros((), bool)
         pair = self.criterion.turned_pair(memory)
         if pair is not None:
@@ -214,7 +222,7 @@ class Doubling(eqx.Module):
         return turned, turned & (row >= 0)
 
     def _merge(self, tree: DoublingTrajectory, subtree: Subtree) -> DoublingTrajectory:
-        """The tree with this subtree: where it grows no more, merged unless rejected, and the next one begun."""
+        """Put the subtree back into the tree; if it is complete, merge it unless rejected, and begin the next one."""
         closed = ~_is_growing(tree, subtree)
         merged = closed & ~subtree.rejected
         probability = jnp.nan_to_num(self.selection.across(subtree.log_weight, tree.log_weight), nan=0.0)
@@ -223,18 +231,13 @@ class Doubling(eqx.Module):
         swap = uniform < probability
         depth = tree.depth + merged
         turns_round = merged & (_direction(tree.directions, depth) != _direction(tree.directions, tree.depth))
-        position, momentum, gradient, *force = tree.far
-        other_end = Phase(position, momentum, subtree.end.potential, gradient, *force)  # no step reads a potential
-        end = _where(turns_round, other_end, subtree.end)
+        end = _where(turns_round, Point.of(tree.far), subtree.end)
         log_weight = jnp.where(closed, -jnp.inf, subtree.log_weight)
-        return DoublingTrajectory(
-            subtree=eqx.tree_at(lambda one: (one.end, one.log_weight), subtree, (end, log_weight)),
-            far=jnp.where(turns_round, jnp.stack(subtree.end.vectors), tree.far),
+        return replace(
+            tree,
+            subtree=replace(subtree, end=end, log_weight=log_weight),
+            far=jnp.where(turns_round, subtree.end.stacked, tree.far),
             draw=_where(swap, subtree.draw, tree.draw),
-            directions=tree.directions,
-            uniform_key=tree.uniform_key,
-            energy_start=tree.energy_start,
-            threshold=tree.threshold,
             log_weight=jnp.where(merged, jnp.logaddexp(tree.log_weight, subtree.log_weight), tree.log_weight),
             depth=depth,
             finished=subtree.divergent | subtree.turned | (depth == self.max_doublings),
@@ -244,7 +247,7 @@ class Doubling(eqx.Module):
 
 
 def _is_growing(tree: DoublingTrajectory, subtree: Subtree) -> Flag:
-    """Whether the subtree wants another leaf."""
+    """Whether the subtree needs another leaf."""
     return (subtree.num_states + 1 < (2 << tree.depth)) & ~subtree.divergent & ~subtree.turned
 
 
@@ -259,5 +262,5 @@ def _direction(directions: Array, depth: Count) -> Count:
 
 
 def _trailing_ones(number: Count) -> Count:
-    """How many blocks close at the state of this number: the ones at the end of its binary form."""
+    """Number of subtrees completed by the state with this number: trailing ones of its binary form."""
     return lax.population_count(number & ~(number + 1))

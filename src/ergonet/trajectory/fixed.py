@@ -1,7 +1,9 @@
-"""The trajectory of fixed length: L steps, propose the end.
+"""The trajectory of fixed length, whose end is the proposal.
 
-Sources: Neal 2011, section 3.2; Lau 2018, Algorithm 1; Ask 2022, Algorithm 4.1.
+Sources: Neal2011, section 3.2; Lau2018, Algorithm 1; Ask2022, Algorithm 4.1.
 """
+
+from dataclasses import replace
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,11 +13,11 @@ from ergonet.hamiltonian.energy import total_energy
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.phase import Phase
-from ergonet.models.target import Target
+from ergonet.target.contract import AbstractDensity
 
 
 class FixedTrajectory(eqx.Module):
-    """Start and present end of the trajectory; `steps` counts down to 0, or to a non-finite energy."""
+    """Start and current end of the trajectory; `steps` counts down to 0, or until the energy is not finite."""
 
     start: Phase
     phase: Phase
@@ -30,14 +32,14 @@ class FixedTrajectory(eqx.Module):
 class Fixed(eqx.Module):
     """A trajectory of `num_steps` steps.
 
-    It stops early only where the energy is not finite; an early stop relative to the starting energy would not be
+    It stops early only if the energy is not finite; stopping early relative to the initial energy would not be
     reversible.
     """
 
     integrator: Composition
 
     def begin(self, start: Phase, step_size: Scalar, num_steps: Count, uniform: Scalar) -> FixedTrajectory:
-        """A trajectory that has not moved yet."""
+        """Begin a trajectory at its start."""
         energy = total_energy(start)
         return FixedTrajectory(
             start=start,
@@ -50,20 +52,11 @@ class Fixed(eqx.Module):
             uniform=uniform,
         )
 
-    def advance(self, target: Target, metric: AbstractMetric, trajectory: FixedTrajectory) -> FixedTrajectory:
-        """One integrator step."""
+    def advance(self, target: AbstractDensity, metric: AbstractMetric, trajectory: FixedTrajectory) -> FixedTrajectory:
+        """Take one integrator step."""
         phase = self.integrator.step(target, metric, trajectory.step_size, trajectory.phase)
-        return FixedTrajectory(
-            start=trajectory.start,
-            phase=phase,
-            energy_start=trajectory.energy_start,
-            energy=total_energy(phase),
-            steps_left=trajectory.steps_left - 1,
-            num_steps=trajectory.num_steps,
-            step_size=trajectory.step_size,
-            uniform=trajectory.uniform,
-        )
+        return replace(trajectory, phase=phase, energy=total_energy(phase), steps_left=trajectory.steps_left - 1)
 
     def finished(self, trajectory: FixedTrajectory) -> Flag:
-        """True after the last step, or where the energy is not finite."""
+        """True after the last step, or if the energy is not finite."""
         return (trajectory.steps_left <= 0) | ~jnp.isfinite(trajectory.energy)

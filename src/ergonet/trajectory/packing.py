@@ -1,9 +1,9 @@
 """A while loop that carries the scalars of a record in a few vectors.
 
-XLA's CPU runtime gives every scalar of a loop's carry a buffer, a copy and a task of its own, and hands tasks to
-other threads once enough are ready; a trajectory with twenty scalars then pays more for the hand-over than for its
-arithmetic. Packed, eight floats or eight integers are one task (XLA does not fuse what makes a vector of more), and all
-booleans are bits of one integer.
+XLA's CPU runtime gives every scalar in a loop's carry its own buffer, copy and task, and dispatches tasks to other
+threads once enough are ready; for a trajectory with twenty scalars, dispatching then costs more than the arithmetic.
+When packed, eight floats or eight integers are one task (XLA does not fuse the concatenation of longer vectors), and
+all booleans are bits of one integer.
 """
 
 import itertools
@@ -20,7 +20,8 @@ from ergonet._types import Array
 def packed_while_loop(pending: Callable[[Any], Array], body: Callable[[Any], Any], start: Any) -> Any:
     """`lax.while_loop(pending, body, start)` for a record of vectors and scalars.
 
-    Scalars may be floats of one dtype, at most 31 booleans, and 32-bit integers; all other leaves travel as they are.
+    Scalars may be floats of one dtype, at most 31 booleans, and 32-bit integers; all other leaves are carried
+    unchanged.
     """
     packing = _Packing(start)
     end = lax.while_loop(
@@ -31,12 +32,12 @@ def packed_while_loop(pending: Callable[[Any], Array], body: Callable[[Any], Any
     return packing.unpack(end)
 
 
-MOST_FLAGS = 31  # bits of an integer that are not its sign
-MOST_JOINED = 8  # scalars that XLA fuses with the vector they are put into
+MOST_FLAGS = 31  # bits of an int32 without its sign
+MOST_JOINED = 8  # scalars whose concatenation XLA fuses
 
 
 class _Packing:
-    """Which leaves of a record are packed, and how they come back."""
+    """Packs the scalar leaves of a record into vectors, and unpacks them."""
 
     def __init__(self, example: Any):
         leaves, self._structure = jax.tree.flatten(example)
@@ -50,7 +51,7 @@ class _Packing:
             raise TypeError(f"A packed loop takes at most {MOST_FLAGS} boolean scalars, got {flags}.")
 
     def pack(self, record: Any) -> tuple[list[Array], list[Array], list[Array]]:
-        """Vectors of floats, vectors of integers, and the leaves that are no scalars."""
+        """Vectors of floats, vectors of integers, and the leaves that are not scalars."""
         floats, integers, rest = [], [], []
         bits, place = jnp.zeros((), jnp.int32), 0
         for leaf, dtype, scalar in zip(jax.tree.leaves(record), self._dtypes, self._is_scalar, strict=True):

@@ -1,23 +1,27 @@
 """The split leapfrog over two blocks, weights and hyperparameters, whose step sizes depend on the other block.
 
-A step moves one block by a leapfrog with the other held, then the other block; which one goes first is drawn once per
-trajectory with probability 1/2. Step sizes e_i = eta / sqrt(curvature_i) are made from the block that is held, so each
-of the two moves is reversible and keeps volume, and the trajectory read backwards is the same with the other order. A
-hyperparameter move may be split in k of size eta / k. Source: Choo 2000, Algorithm 4 and section 6.2.4.
+A step moves one block by a leapfrog step with the other fixed, then the other block; which block goes first is drawn
+with probability 1/2 for each trajectory. Step sizes e_i = eta / sqrt(curvature_i) are computed from the fixed block, so
+each move is reversible and preserves volume, and the reversed trajectory is a trajectory with the opposite order. A
+hyperparameter move may be split into k moves of size eta / k. Source: Choo2000, Algorithm 4 and section 6.2.4.
 """
+
+from dataclasses import replace
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ergonet._numbers import AbstractSettings, like
 from ergonet._types import Array, Count, Flag, Float, Scalar
 from ergonet.hamiltonian.energy import total_energy
 from ergonet.hamiltonian.phase import Phase, phase_at
-from ergonet.models.target import HierarchicalTarget
+from ergonet.target.capabilities import BlockCurvature
+from ergonet.target.contract import AbstractDensity
 
 
 class SplitTrajectory(eqx.Module):
-    """Start and present end; `moves_left` counts block moves down to 0, or to a non-finite energy."""
+    """Start and current end; `moves_left` counts block moves down to 0, or until the energy is not finite."""
 
     start: Phase
     phase: Phase
@@ -27,34 +31,34 @@ class SplitTrajectory(eqx.Module):
     num_steps: Count
     turn: Count  # place in the cycle of 1 + k moves
     hyperparameters_first: Flag
-    hyperparameter_sizes: Float[Array, "hyperparameters"]  # 1 / sqrt(curvature), of the present weights
-    extra_gradients: Count  # passes that step sizes cost
+    hyperparameter_sizes: Float[Array, "hyperparameters"]  # 1 / sqrt(curvature) at the current weights
+    extra_gradients: Count  # passes for step sizes
     uniform: Scalar
 
 
-class Split(eqx.Module):
+class Split(AbstractSettings):
     """Moves of the two blocks.
 
     Attributes:
-        splits: k, moves of the hyperparameters for one of the weights, at least 1.
-        ratio: eta of the hyperparameters over that of the weights, above 0.
-        curvature_gradients: passes through the network that the hyperparameters' curvature costs, as gradients.
+        splits: k, the number of hyperparameter moves per move of the weights, at least 1.
+        ratio: eta of the hyperparameters divided by that of the weights, above 0.
+        curvature_gradients: cost of the hyperparameters' curvature in gradients.
     """
 
     splits: int = eqx.field(static=True)
-    ratio: float = eqx.field(static=True)
+    ratio: float
     curvature_gradients: int = eqx.field(static=True)
 
     def begin(
         self,
-        target: HierarchicalTarget,
+        curvature: BlockCurvature,
         start: Phase,
         num_steps: Count,
         *,
         hyperparameters_first: Flag,
         uniform: Scalar,
     ) -> SplitTrajectory:
-        """A trajectory that has not moved yet."""
+        """Begin a trajectory at its start."""
         energy = total_energy(start)
         return SplitTrajectory(
             start=start,
@@ -65,24 +69,26 @@ class Split(eqx.Module):
             num_steps=num_steps,
             turn=jnp.zeros((), jnp.int32),
             hyperparameters_first=hyperparameters_first,
-            hyperparameter_sizes=jnp.zeros_like(start.position[target.num_weights :]),
+            hyperparameter_sizes=jnp.zeros_like(start.position[curvature.num_weights :]),
             extra_gradients=jnp.zeros((), jnp.int32),
             uniform=uniform,
         )
 
-    def advance(self, target: HierarchicalTarget, step_size: Scalar, trajectory: SplitTrajectory) -> SplitTrajectory:
-        """One leapfrog move of one block: one gradient, and the passes of a curvature where a turn begins."""
+    def advance(
+        self, target: AbstractDensity, curvature: BlockCurvature, step_size: Scalar, trajectory: SplitTrajectory
+    ) -> SplitTrajectory:
+        """Take one leapfrog move of one block: one gradient, and the passes for a curvature at the start of a turn."""
         phase, turn, first = trajectory.phase, trajectory.turn, trajectory.hyperparameters_first
-        weights, hyperparameters = jnp.split(phase.position, [target.num_weights])
+        weights, hyperparameters = jnp.split(phase.position, [curvature.num_weights])
         moves_weights = turn == jnp.where(first, self.splits, 0)
         begins = turn == jnp.where(first, 0, 1)
         sizes = jax.lax.cond(
             begins,
-            lambda: jax.lax.rsqrt(target.hyperparameter_curvature(weights)),
+            lambda: jax.lax.rsqrt(curvature.of_hyperparameters(weights)),
             lambda: trajectory.hyperparameter_sizes,
         )
-        of_weights = step_size * jax.lax.rsqrt(target.weight_curvature(hyperparameters))
-        of_hyperparameters = step_size * self.ratio / self.splits * sizes
+        of_weights = step_size * jax.lax.rsqrt(curvature.of_weights(hyperparameters))
+        of_hyperparameters = step_size * like(self.ratio, step_size) / self.splits * sizes
         move = jnp.concatenate(
             [
                 jnp.where(moves_weights, of_weights, 0.0),
@@ -91,26 +97,17 @@ class Split(eqx.Module):
         )
         momentum = phase.momentum - 0.5 * move * phase.gradient
         phase = phase_at(target, phase.position + move * momentum, momentum)
-        phase = Phase(
-            position=phase.position,
-            momentum=momentum - 0.5 * move * phase.gradient,
-            potential=phase.potential,
-            gradient=phase.gradient,
-        )
-        return SplitTrajectory(
-            start=trajectory.start,
+        phase = replace(phase, momentum=momentum - 0.5 * move * phase.gradient)
+        return replace(
+            trajectory,
             phase=phase,
-            energy_start=trajectory.energy_start,
             energy=total_energy(phase),
             moves_left=trajectory.moves_left - 1,
-            num_steps=trajectory.num_steps,
             turn=(turn + 1) % (1 + self.splits),
-            hyperparameters_first=first,
             hyperparameter_sizes=sizes,
             extra_gradients=trajectory.extra_gradients + self.curvature_gradients * begins,
-            uniform=trajectory.uniform,
         )
 
     def finished(self, trajectory: SplitTrajectory) -> Flag:
-        """True after the last move, or where the energy is not finite."""
+        """True after the last move, or if the energy is not finite."""
         return (trajectory.moves_left <= 0) | ~jnp.isfinite(trajectory.energy)

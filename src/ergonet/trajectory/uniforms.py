@@ -1,11 +1,12 @@
 """Uniform draws inside a trajectory: Threefry-2x32 on scalars, unrolled.
 
-`jax.random` lowers Threefry to a loop of small programs, which costs microseconds a call on a CPU whatever the
-size. A trajectory needs two uniforms per step, so the same hash is written out here on scalars, where it compiles
-to one fused block. It is JAX's default generator, bit for bit (tested). Source: Salmon et al. 2011, Threefry-2x32-20.
+`jax.random` lowers Threefry to a loop of small programs, which costs microseconds per call on a CPU whatever the size.
+A trajectory needs two uniforms per step, so the same hash is written out here on scalars, where it compiles to one
+fused kernel. The results equal those of JAX's default generator, bit for bit (tested). Source: Salmon2011,
+Threefry-2x32-20.
 
-One key serves a whole transition, which saves compiling what would split it: an array that `jax.random` draws hashes
-the counters (0, i), step n hashes (n + 1, 0), and what is drawn once per trajectory hashes (2^32 - 1, 0).
+One key serves a whole transition, which avoids compiling code to split it: arrays drawn by `jax.random` hash the
+counters (0, i), step n hashes (n + 1, 0), and draws made once per trajectory hash (2^32 - 1, 0).
 """
 
 import jax
@@ -34,12 +35,12 @@ def threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
 
 
 def key_words(key: PRNGKey) -> UInt[Array, "2"]:
-    """The two words of a key that the functions below take."""
+    """The two words of a key, in the form that the functions below take."""
     return jax.random.key_data(key).astype(jnp.uint32)[:2]
 
 
 def uniform_pair(words: Array, step: Array, dtype: DTypeLike) -> tuple[Scalar, Scalar]:
-    """Two independent draws from [0, 1) with 23 random bits each, for one step of a trajectory, counted from 0."""
+    """Two independent draws from [0, 1) with 23 random bits each, for one step (counted from 0) of a trajectory."""
     x, y = threefry(words, step.astype(jnp.uint32) + 1, jnp.uint32(0))
     return _to_unit(x, dtype), _to_unit(y, dtype)
 

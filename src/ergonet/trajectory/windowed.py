@@ -1,11 +1,13 @@
-"""The windowed trajectory: accept a window of states against the window that holds the start.
+"""The windowed trajectory: accept a window of states against the window that contains the start.
 
-With L steps and windows of W <= L + 1 states, draw an offset s uniformly from 0..W-1, extend s steps back and L - s
-forward, so that the start lies in the first window. The last W states replace the first W with probability
+With L steps and windows of W <= L + 1 states, draw an offset s uniformly from 0..W-1 and extend s steps backward and
+L - s forward, so that the start lies in the first window. The window of the last W states is accepted with probability
 min(1, sum of e^-H over the last / sum over the first); then one state of the chosen window is drawn in proportion to
-e^-H. One running draw per window is kept, not the states, so memory is O(dim). Sources: Neal 1994; Lau 2018, section
-2.2 (its text, not its Algorithm 3, which is another walk).
+e^-H. Only a running draw per window is stored instead of the states, so memory is O(dim). Sources: Neal1994; Lau2018,
+section 2.2 (its text; its Algorithm 3 is a different walk).
 """
+
+from dataclasses import replace
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,11 +17,11 @@ from ergonet._types import Array, Count, Flag, Float, Scalar, UInt
 from ergonet.hamiltonian.energy import is_divergent, total_energy
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
-from ergonet.hamiltonian.phase import Phase
-from ergonet.models.target import Target
+from ergonet.hamiltonian.phase import Phase, Point
+from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.uniforms import uniform_pair
 
-FIRST, LAST, START = 0, 1, 4  # running draws of the windows, the start; rows 2 and 3 take writes that are not taken
+FIRST, LAST, START = 0, 1, 4  # running draws of the windows, and the start; rows 2 and 3 receive unused writes
 
 
 class WindowedTrajectory(eqx.Module):
@@ -31,7 +33,7 @@ class WindowedTrajectory(eqx.Module):
     log_weights: Float[Array, "2"]  # of the first and the last window
     energy_start: Scalar
     end_error: Scalar  # H - H_start of the last state reached: the end of the last window, if that is not the start
-    largest_error: Scalar  # H - H_start where it is furthest from 0
+    largest_error: Scalar  # H - H_start furthest from 0
     steps_back: Count
     steps_forward: Count
     taken: Count
@@ -47,7 +49,7 @@ class WindowedTrajectory(eqx.Module):
 
 
 class Windowed(eqx.Module):
-    """A windowed trajectory with an integrator as its part."""
+    """A windowed trajectory with an integrator as a component."""
 
     integrator: Composition
 
@@ -62,10 +64,10 @@ class Windowed(eqx.Module):
         uniform: Scalar,
         uniform_key: UInt[Array, "2"],
     ) -> WindowedTrajectory:
-        """A trajectory of one state; `offset` in 0..window-1 steps go back."""
+        """Begin with one state; `offset` in 0..window-1 is the number of backward steps."""
         energy = total_energy(start)
         dtype = start.position.dtype
-        end = jnp.stack(start.vectors)
+        end = start.stacked
         draw = jnp.stack([start.position, start.gradient])
         zero = jnp.zeros((), dtype)
         in_last = offset * 0 >= num_steps - offset - window + 1
@@ -91,12 +93,11 @@ class Windowed(eqx.Module):
             entry_probability=jnp.zeros((2,), dtype),
         )
 
-    def advance(self, target: Target, metric: AbstractMetric, t: WindowedTrajectory) -> WindowedTrajectory:
-        """One step: backwards first, then forwards from the start."""
+    def advance(self, target: AbstractDensity, metric: AbstractMetric, t: WindowedTrajectory) -> WindowedTrajectory:
+        """Take one step: first backward, then forward from the start."""
         backward = t.steps_back > 0
         side = jnp.where(backward, 0, 1)
-        position, momentum, gradient, *force = lax.dynamic_index_in_dim(t.ends, side, keepdims=False)
-        previous = Phase(position, momentum, t.energy_start, gradient, *force)  # no step reads a potential
+        previous = Point.of(lax.dynamic_index_in_dim(t.ends, side, keepdims=False))
         signed = jnp.where(backward, -t.step_size, t.step_size)
         phase = self.integrator.step(target, metric, signed, previous)
         error = total_energy(phase) - t.energy_start
@@ -115,34 +116,27 @@ class Windowed(eqx.Module):
             row = jnp.where(taken[window], window, window + 2)
             draws = lax.dynamic_update_index_in_dim(draws, record, row, axis=0)
             scalars = lax.dynamic_update_index_in_dim(scalars, numbers, row, axis=0)
-        end = jnp.stack(phase.vectors)
-        return WindowedTrajectory(
-            ends=lax.dynamic_update_index_in_dim(t.ends, end, side, axis=0),
+        return replace(
+            t,
+            ends=lax.dynamic_update_index_in_dim(t.ends, phase.stacked, side, axis=0),
             draws=draws,
             draw_scalars=scalars,
             log_weights=log_weights,
-            energy_start=t.energy_start,
             end_error=error,
             largest_error=jnp.where(jnp.abs(error) <= jnp.abs(t.largest_error), t.largest_error, error),
             steps_back=t.steps_back - backward,
             steps_forward=t.steps_forward - ~backward,
             taken=t.taken + 1,
-            offset=t.offset,
-            num_steps=t.num_steps,
-            window=t.window,
-            step_size=t.step_size,
-            uniform=t.uniform,
-            uniform_key=t.uniform_key,
             diverging=t.diverging | is_divergent(error),
             nonfinite=t.nonfinite | ~jnp.isfinite(error),
             entry_probability=probability,
         )
 
     def finished(self, t: WindowedTrajectory) -> Flag:
-        """True after the last step, or where an energy is not finite."""
+        """True after the last step, or if an energy is not finite."""
         return ((t.steps_back <= 0) & (t.steps_forward <= 0)) | t.nonfinite
 
     def accept_probability(self, t: WindowedTrajectory) -> Scalar:
-        """min(1, weight of the last window / weight of the first); 0 where some energy is not finite."""
+        """min(1, weight of the last window / weight of the first); 0 if some energy is not finite."""
         ratio = jnp.minimum(1.0, jnp.exp(t.log_weights[1] - t.log_weights[0]))
         return jnp.where(t.nonfinite, 0.0, jnp.nan_to_num(ratio, nan=0.0))

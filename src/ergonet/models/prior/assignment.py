@@ -1,9 +1,10 @@
-"""Which prior falls on which leaf."""
+"""Assignment of priors to leaves."""
 
 import itertools
 import math
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,13 +13,14 @@ from jax.typing import DTypeLike
 
 from ergonet._errors import SettingError, suggest
 from ergonet._types import Array, PRNGKey, Scalar
+from ergonet.models.equinox import as_network
 from ergonet.models.network import Leaf
 from ergonet.models.prior.base import AbstractPrior, WithRoots
 from ergonet.models.prior.density import Density
 
 
 class Block(eqx.Module):
-    """Neighbouring leaves with one prior, as one array.
+    """Neighboring leaves with one prior, as one array.
 
     Attributes:
         name: of the leaf, or of what the leaves have in common.
@@ -37,15 +39,15 @@ class Block(eqx.Module):
     leaves: tuple[Leaf, ...] = eqx.field(static=True)
 
     def coordinates(self, position: Array) -> Array:
-        """Those of the weights, in the shape of the block."""
+        """The coordinates of the weights, in the shape of the block."""
         return position[self.start : self.start + self.leaf.size].reshape(self.leaf.shape)
 
     def own(self) -> dict[str, Leaf]:
-        """Its hyperparameters by their names in a position."""
+        """The hyperparameters of the block, by their names in a position."""
         return {f"prior.{self.name}.{name}": leaf for name, leaf in self.prior.hyperparameters(self.leaf).items()}
 
     def hyperparameters(self, named: Mapping[str, Array]) -> dict[str, Array]:
-        """Its own among all, by the prior's names."""
+        """The hyperparameters of the block, selected from those of all blocks, by the prior's names."""
         names = {name: f"prior.{self.name}.{name}" for name in self.prior.hyperparameters(self.leaf)}
         own = {name: named[full] for name, full in names.items()}
         if isinstance(named, WithRoots):
@@ -62,7 +64,7 @@ class Block(eqx.Module):
 
 
 class PriorAssignment(eqx.Module):
-    """A prior for every leaf, in the order of the flat position: all weights first, then all hyperparameters."""
+    """The priors of all leaves, in the order of the flat position: first all weights, then all hyperparameters."""
 
     paths: tuple[str, ...] = eqx.field(static=True)
     leaves: tuple[Leaf, ...] = eqx.field(static=True)
@@ -71,12 +73,12 @@ class PriorAssignment(eqx.Module):
     def __check_init__(self):
         seen: dict[str, Block] = {}
         for block in self.blocks():
-            for name in block.own():  # refuses groups that a leaf does not have
+            for name in block.own():  # raises an error for groups that a leaf does not have
                 if name in seen:
                     raise SettingError(
                         f"`prior`: {seen[name].paths[-1]} and {block.paths[0]} would both have {name!r}. The leaves of "
-                        f"a layer share a group `layer` where they stand next to each other and have one prior, the "
-                        f"same for all; give each a prior of its own with `group='leaf'` otherwise."
+                        f"a layer share a group `layer` if they are adjacent and have the same prior; otherwise give "
+                        f"each its own prior with `group='leaf'`."
                     )
                 seen[name] = block
 
@@ -91,11 +93,11 @@ class PriorAssignment(eqx.Module):
         return self.num_weights + sum(leaf.size for leaf in self.own().values())
 
     def own(self) -> dict[str, Leaf]:
-        """Every hyperparameter by name, in order."""
+        """All hyperparameters by name, in order."""
         return {name: leaf for block in self.blocks() for name, leaf in block.own().items()}
 
     def blocks(self) -> list[Block]:
-        """Leaves merged with their neighbours where one prior takes them together."""
+        """Merge adjacent leaves if their prior treats them as one block."""
         runs: list[tuple[str, AbstractPrior, list[int]]] = []
         for index, (path, prior) in enumerate(zip(self.paths, self.priors, strict=True)):
             name = prior.shares(path)
@@ -113,7 +115,7 @@ class PriorAssignment(eqx.Module):
         return found
 
     def parts(self, position: Array) -> tuple[list[tuple[Block, Array]], WithRoots]:
-        """Every block with its coordinates, and all hyperparameters by name."""
+        """All blocks with their coordinates, and all hyperparameters by name."""
         blocks, own = self.blocks(), self.own()
         sizes, own_sizes = ([one.size for one in leaves] for leaves in ([block.leaf for block in blocks], own.values()))
         start = self.num_weights
@@ -141,7 +143,7 @@ class PriorAssignment(eqx.Module):
         return weights
 
     def density(self, position: Array) -> Density:
-        """That of all coordinates of a flat position, hyperparameters included."""
+        """Prior density of all coordinates of a flat position, hyperparameters included."""
         blocks, named = self.parts(position)
         return Density.product(
             *(
@@ -155,18 +157,18 @@ class PriorAssignment(eqx.Module):
         return self.density(position).whole
 
     def sample(self, key: PRNGKey, dtype: DTypeLike, *, is_start: bool = False) -> Array:
-        """A flat position drawn from the prior, or with moderate hyperparameters where a chain is to start."""
+        """Draw a flat position from the prior, or, for initial values, with hyperparameters near `initial_values`."""
         keys = dict(zip(self.paths, jax.random.split(key, len(self.leaves)), strict=True))
         weights, hyperparameters = [], [jnp.zeros((0,), dtype)]
         for block in self.blocks():
             prior, one = block.prior, keys[block.paths[0]]
-            if not block.own():  # leaf by leaf, so that it does not matter which of them are merged
+            if not block.own():  # leaf by leaf, so that draws do not depend on which leaves are merged
                 parts = zip(block.paths, block.leaves, strict=True)
                 weights += [prior.draw(keys[path], {}, leaf, dtype).reshape(-1) for path, leaf in parts]
                 continue
             key_own, key_weights = jax.random.split(one)
             if is_start:
-                own = jitter(key_own, prior.moderate(block.leaf, dtype))
+                own = jitter(key_own, prior.initial_values(block.leaf, dtype))
             else:
                 own = prior.draw_own(key_own, block.leaf, dtype)
             weights.append(prior.draw(key_weights, own, block.leaf, dtype).reshape(-1))
@@ -175,11 +177,11 @@ class PriorAssignment(eqx.Module):
 
     @property
     def lacks_conjugacy(self) -> str:
-        """Why no Gibbs step can draw the hyperparameters, in words; empty where one can."""
+        """Why a Gibbs step cannot draw the hyperparameters, in words; empty if it can."""
         return next((reason for block in self.blocks() if (reason := block.prior.lacks_conjugacy)), "")
 
     def gibbs(self, key: PRNGKey, position: Array) -> Array:
-        """Hyperparameters `[hyperparameters]`, drawn given the weights of a flat position."""
+        """Draw hyperparameters `[hyperparameters]` given the weights of a flat position."""
         blocks, named = self.parts(position)
         drawn = [jnp.zeros((0,), position.dtype)]
         for one, (block, coordinates) in zip(jax.random.split(key, len(blocks)), blocks, strict=True):
@@ -190,9 +192,9 @@ class PriorAssignment(eqx.Module):
         return jnp.concatenate(drawn)
 
     def describe(self, others: Mapping[str, Leaf] | None = None) -> str:
-        """One line per leaf: path, shape, coordinates, prior; then one per hyperparameter, and how many there are.
+        """One line per leaf (path, shape, coordinates, prior) and per hyperparameter, and the totals.
 
-        `others` are hyperparameters that are not the prior's, such as a learned noise.
+        `others` are hyperparameters that do not belong to the prior, such as learned noise.
         """
         rows = [
             f"{path:24s} {list(leaf.shape)!s:14s} {math.prod(leaf.shape):8d}  {prior!r}"
@@ -208,7 +210,7 @@ class PriorAssignment(eqx.Module):
 
 
 def jitter(key: PRNGKey, own: Mapping[str, Array]) -> dict[str, Array]:
-    """The same with every hyperparameter moved by Uniform(-1, 1), so that no two chains start alike."""
+    """Move every hyperparameter by Uniform(-1, 1), so that chains have different initial values."""
     keys = jax.random.split(key, max(1, len(own)))
     return {
         name: value + jax.random.uniform(one, value.shape, value.dtype, -1, 1)
@@ -216,25 +218,29 @@ def jitter(key: PRNGKey, own: Mapping[str, Array]) -> dict[str, Array]:
     }
 
 
+def _by_pattern(prior: Any) -> Mapping[str, AbstractPrior]:
+    """Priors by leaf pattern, from an argument that may be anything."""
+    patterns = {"*": prior} if isinstance(prior, AbstractPrior) else prior
+    if isinstance(patterns, Mapping) and all(isinstance(p, AbstractPrior) for p in patterns.values()):
+        return patterns
+    raise SettingError(
+        f"`prior` must be a prior such as `priors.Normal(1.0)`, or a mapping of leaf patterns to priors, got {prior!r}."
+    )
+
+
 def assign(prior: AbstractPrior | Mapping[str, AbstractPrior], leaves: Mapping[str, Leaf]) -> PriorAssignment:
-    """The prior of each leaf.
+    """Assign a prior to each leaf.
 
     Args:
-        prior: one prior for every leaf, or a mapping of `fnmatch` patterns of leaf paths; the first pattern that
-            matches a leaf decides.
-        leaves: the network's leaves.
+        prior: one prior for all leaves, or a mapping from `fnmatch` patterns of leaf paths to priors; the first
+            pattern that matches a leaf decides.
+        leaves: the leaves of the network.
 
     Raises:
         SettingError: a pattern matches no leaf, a leaf has no prior, or a value is not a prior.
     """
-    patterns = {"*": prior} if isinstance(prior, AbstractPrior) else prior
-    if not isinstance(patterns, Mapping) or not all(isinstance(p, AbstractPrior) for p in patterns.values()):
-        raise SettingError(
-            f"`prior` must be a prior such as `priors.Normal(1.0)`, or a mapping of leaf patterns to priors, "
-            f"got {prior!r}."
-        )
     chosen: dict[str, AbstractPrior] = {}
-    for pattern, choice in patterns.items():
+    for pattern, choice in _by_pattern(prior).items():
         matched = [path for path in leaves if fnmatchcase(path, pattern)]
         if not matched:
             raise SettingError(f"`prior`: the pattern {pattern!r} matches no leaf. {suggest(pattern, leaves)}")
@@ -246,3 +252,13 @@ def assign(prior: AbstractPrior | Mapping[str, AbstractPrior], leaves: Mapping[s
     return PriorAssignment(
         paths=tuple(leaves), leaves=tuple(leaves.values()), priors=tuple(chosen[path] for path in leaves)
     )
+
+
+def describe(prior: AbstractPrior | Mapping[str, AbstractPrior], network: Any) -> str:
+    """Describe which prior each leaf of a network has, and how many hyperparameters there are.
+
+    Args:
+        prior: as in `BayesianNetwork`.
+        network: as in `BayesianNetwork`.
+    """
+    return assign(prior, as_network(network).leaves()).describe()

@@ -1,13 +1,12 @@
-"""What a prior is: the joint distribution of a block of weights and of hyperparameters of its own.
+"""The contract of priors: joint distributions of a block of weights and its hyperparameters.
 
-A *block* is one leaf of the network, or neighbouring leaves that share a prior, laid out as one array. What is sampled
-are the block's *coordinates*: one per weight, and the hyperparameters. `weights` turns them into the weights that the
-network sees; where the two are the same, the parametrisation is centred.
+A *block* is one leaf of the network, or adjacent leaves that share a prior, laid out as one array. The sampler sees its
+*coordinates*: one per weight, and the hyperparameters. `weights` converts them to the weights of the network; if the
+two are equal, the parametrization is centered.
 """
 
 import abc
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,16 +16,13 @@ from ergonet._types import Array, PRNGKey, Scalar
 from ergonet.models.network import Leaf
 from ergonet.models.prior.density import Density
 
-if TYPE_CHECKING:
-    from ergonet.models.network import AbstractNetwork
-
 Hyperparameters = Mapping[str, Array]
 
 
 class WithRoots(dict[str, Array]):
-    """Hyperparameters by name, with e^(-value / 2) of each, which is a scale where the value is a log precision.
+    """Hyperparameters by name, with e^(-value / 2) of each, which is a scale if the value is a log precision.
 
-    Taken of all at once, they cost one task of XLA's CPU runtime in place of one for every group.
+    Computed for all at once, they cost one task of XLA's CPU runtime instead of one for every group.
     """
 
     def __init__(self, values: Hyperparameters, roots: Hyperparameters):
@@ -35,33 +31,33 @@ class WithRoots(dict[str, Array]):
 
 
 def root(hyperparameters: Hyperparameters, name: str) -> Array:
-    """e^(-value / 2) of a hyperparameter, from those that are known or afresh."""
+    """e^(-value / 2) of a hyperparameter, looked up if it is known and computed otherwise."""
     if isinstance(hyperparameters, WithRoots):
         return hyperparameters.roots[name]
     return jnp.exp(-0.5 * hyperparameters[name])
 
 
 class AbstractPrior(eqx.Module):
-    """The distribution of the weights of a block, with the hyperparameters that belong to it."""
+    """The distribution of the weights of a block and of its hyperparameters."""
 
     @abc.abstractmethod
     def shares(self, path: str) -> str:
-        """Neighbouring leaves with the same prior and the same answer form one block; the answer names it."""
+        """Adjacent leaves with the same prior and the same result form one block; the result is its name."""
 
     @abc.abstractmethod
     def hyperparameters(self, leaf: Leaf) -> dict[str, Leaf]:
-        """The block's own coordinates by name; raises `SettingError` where the prior does not fit the block."""
+        """The hyperparameters of the block by name; raises `SettingError` if the prior does not suit the block."""
 
     @abc.abstractmethod
     def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
-        """That of the weights' coordinates given the hyperparameters, normalised, Jacobians included."""
+        """Density of the weights' coordinates given the hyperparameters, normalized, Jacobians included."""
 
     @abc.abstractmethod
     def own_terms(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
-        """Flat arrays whose sum is the log density of the hyperparameters, normalised, Jacobians included."""
+        """Flat arrays whose sum is the log density of the hyperparameters, normalized, Jacobians included."""
 
     def density(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
-        """That of all coordinates of the block."""
+        """Density of all coordinates of the block."""
         given = self.density_given(coordinates, hyperparameters, leaf)
         own = self.own_terms(hyperparameters, leaf)
         return Density.product(given, Density.of_terms(*own)) if own else given
@@ -76,40 +72,33 @@ class AbstractPrior(eqx.Module):
 
     @abc.abstractmethod
     def draw_own(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
-        """Hyperparameters from their prior."""
+        """Draw the hyperparameters from their prior."""
 
     @abc.abstractmethod
-    def moderate(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
-        """Hyperparameters where a chain may well start; vague priors reach where no chain comes back from soon."""
+    def initial_values(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+        """Hyperparameters near which chains start; a draw from a vague prior could be far from the posterior."""
 
     @abc.abstractmethod
     def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
-        """Coordinates of the weights from their prior given the hyperparameters."""
+        """Draw the coordinates of the weights from their prior given the hyperparameters."""
 
     @abc.abstractmethod
     def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
-        """Learned standard deviations by what they are of, such as `weights` or `global`; for reports."""
+        """Learned standard deviations by the part they belong to, such as `weights` or `global`; for reports."""
 
     @property
     @abc.abstractmethod
     def by_input(self) -> bool:
-        """Whether `scales` has one entry for every input of a weight `[out, in]`."""
+        """Whether `scales` has one entry for each input of a weight array `[out, in]`."""
 
     @property
     @abc.abstractmethod
     def lacks_conjugacy(self) -> str:
-        """Why hyperparameters cannot be drawn given the weights, in words; empty where they can."""
+        """Why the hyperparameters cannot be drawn given the weights, in words; empty if they can."""
 
     @abc.abstractmethod
     def gibbs(self, key: PRNGKey, weights: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
-        """Hyperparameters drawn from their distribution given the weights."""
-
-    def describe(self, network: "AbstractNetwork") -> str:
-        """Which leaves of a network this prior falls on, and how many coordinates it adds to them; see `describe`."""
-        from ergonet.models.network import as_network
-        from ergonet.models.prior.assignment import assign
-
-        return assign(self, as_network(network).leaves()).describe()
+        """Draw the hyperparameters from their conditional distribution given the weights."""
 
 
 class AbstractPlainPrior(AbstractPrior):
@@ -127,7 +116,7 @@ class AbstractPlainPrior(AbstractPrior):
     def draw_own(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
         return {}
 
-    def moderate(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+    def initial_values(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
         return {}
 
     def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
@@ -146,14 +135,14 @@ class AbstractPlainPrior(AbstractPrior):
 
 
 class AbstractFixedPrior(AbstractPlainPrior):
-    """One fixed distribution for every weight, which is a coordinate itself."""
+    """One fixed distribution for every weight; the coordinates are the weights."""
 
     @abc.abstractmethod
     def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
-        """A draw of a block's weights."""
+        """Draw the weights of a block."""
 
     def log_prob(self, weights: Array, leaf: Leaf) -> Scalar:
-        """Summed log density of a block's weights, normalised."""
+        """Summed log density of a block's weights, normalized."""
         return self.density_given(weights, {}, leaf).whole
 
     def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:

@@ -1,4 +1,4 @@
-"""A log density in parts: what a difference of two is taken of, so that float32 does not round their sums."""
+"""Log densities in parts, so that a difference of two densities can be taken before float32 rounds their sums."""
 
 import math
 
@@ -14,9 +14,9 @@ class Density(eqx.Module):
     """log p = constant - |normal|^2 / 2 + the sum of `terms`.
 
     Attributes:
-        normal: coordinates that are N(0, 1); their part is one inner product, which is cheaper than a sum of terms.
-        terms: all else, by weight, by group or by hyperparameter.
-        constant: of the normal coordinates.
+        normal: coordinates that are N(0, 1); they contribute one inner product, which is cheaper than a sum of terms.
+        terms: all other terms, by weight, group or hyperparameter.
+        constant: normalizing constant of the normal coordinates.
     """
 
     normal: Float[Array, "normal"]
@@ -25,19 +25,19 @@ class Density(eqx.Module):
 
     @staticmethod
     def of_normal(standard: Array, log_scale: float = 0.0) -> "Density":
-        """That of coordinates which are e^log_scale times independent N(0, 1)."""
+        """Density of coordinates that are e^log_scale times independent N(0, 1) variables."""
         flat = standard.reshape(-1)
         return Density(flat, flat[:0], -flat.size * (0.5 * _LOG_TWO_PI + log_scale))
 
     @staticmethod
     def of_terms(*terms: Array) -> "Density":
-        """The sum of all these numbers; at least one array."""
+        """Density that is the sum of all these terms; at least one array."""
         flat = jnp.concatenate([one.reshape(-1) for one in terms])
         return Density(flat[:0], flat, 0.0)
 
     @staticmethod
     def product(*densities: "Density") -> "Density":
-        """That of independent parts."""
+        """Joint density of independent parts."""
         return Density(
             jnp.concatenate([one.normal for one in densities]),
             jnp.concatenate([one.terms for one in densities]),
@@ -49,10 +49,10 @@ class Density(eqx.Module):
         """The log density."""
         return jnp.sum(self.terms) - 0.5 * jnp.dot(self.normal, self.normal) + self.constant
 
-    def above(self, origin: "Density") -> Scalar:
-        """The log density less that at another position, where every part has been taken off its own.
+    def above(self, reference: "Density") -> Scalar:
+        """The log density minus the log density at a reference point, with the difference taken part by part.
 
-        For the normal coordinates z this is (z0 - z).(z0 + z) / 2 = -(z - z0).(z0 + (z - z0) / 2).
+        For normal coordinates z it is (z0 - z).(z0 + z) / 2 = -(z - z0).(z0 + (z - z0) / 2).
         """
-        change = self.normal - origin.normal
-        return jnp.sum(self.terms - origin.terms) - jnp.dot(change, origin.normal + 0.5 * change)
+        change = self.normal - reference.normal
+        return jnp.sum(self.terms - reference.terms) - jnp.dot(change, reference.normal + 0.5 * change)

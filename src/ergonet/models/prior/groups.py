@@ -1,8 +1,8 @@
-"""Which weights of a block share a hyperparameter.
+"""Grouping of weights that share a hyperparameter.
 
-A group is known by the axes of a weight `[out, in, ...]` along which its weights lie: everything along them is summed
-over, and the hyperparameters have one entry for each place along the others. Inside, hyperparameters keep length-one
-axes where there is nothing to tell apart, so that they broadcast against weights; outside, those axes are dropped.
+A group consists of the weights along certain axes of a weight array `[out, in, ...]`: sums run over these axes, and
+there is one hyperparameter for each index along the others. Inside a prior, hyperparameters keep the summed axes with
+length one, so that they broadcast against weights; outside, these axes are dropped.
 """
 
 import math
@@ -20,26 +20,26 @@ _GROUPS = {
     "layer": "the weights and the biases of a layer together",
     "incoming": "the weights into a unit, or its bias",
     "outgoing": "the weights out of a unit of the layer below",
-    "input": "another name of the same: out of an input of a first layer, which tell how relevant it is",
-    "weight": "every weight on its own",
+    "input": "the same as `outgoing`; in a first layer, the weights out of an input, whose scale shows its relevance",
+    "weight": "each weight alone",
 }
 
 BY_INPUT = ("input", "outgoing")
 
 
 class Group(eqx.Module):
-    """A way to group the weights of a block.
+    """A grouping of the weights of a leaf or layer.
 
     Attributes:
         name: `leaf` (one group per leaf), `layer` (per layer, biases included), `incoming` (per unit, ARD), `outgoing`
-            (per unit of the layer below, ARD), `input` (the same: in a first layer, per input), or `weight` (each its
-            own).
+            (per unit of the layer below, ARD), `input` (the same; in a first layer, per input) or `weight` (one group
+            per weight).
     """
 
     name: str = eqx.field(static=True)
 
     def shape(self, leaf: Leaf, owner: str) -> tuple[int, ...]:
-        """Of the hyperparameters inside; raises `SettingError` where the leaf has no such groups."""
+        """Shape of the hyperparameters inside a prior; raises `SettingError` if the leaf has no such groups."""
         if self.name in ("leaf", "layer"):
             return (1,) * len(leaf.shape)
         if self.name == "weight":
@@ -47,8 +47,8 @@ class Group(eqx.Module):
         fewest, wanted = (1, "[out, ...]") if self.name == "incoming" else (2, "[out, in]")
         if len(leaf.shape) < fewest:
             raise SettingError(
-                f"`{owner}(group={self.name!r})` needs weights {wanted}, but was given a leaf of shape "
-                f"{list(leaf.shape)}, such as biases. Give those a prior of their own, as in "
+                f"`{owner}(group={self.name!r})` needs weights {wanted}, but got a leaf of shape "
+                f"{list(leaf.shape)}, such as biases. Give these a separate prior, as in "
                 f"{{'*.bias': priors.Normal(), '*': ...}}."
             )
         if self.name == "incoming":
@@ -56,24 +56,24 @@ class Group(eqx.Module):
         return (1, leaf.shape[1]) + (1,) * (len(leaf.shape) - 2)
 
     def outside(self, leaf: Leaf, owner: str) -> Leaf:
-        """The hyperparameters as a leaf of coordinates, without axes of length one."""
+        """The leaf of coordinates that holds the hyperparameters, without axes of length one."""
         shape = self.shape(leaf, owner)
         kept = () if self.name in ("leaf", "layer") else shape if self.name == "weight" else (max(shape),)
         return Leaf(shape=kept, fan_in=1)
 
     def inside(self, values: Array, leaf: Leaf, owner: str) -> Array:
-        """Hyperparameters in the shape that broadcasts against weights."""
+        """Reshape hyperparameters to broadcast against weights."""
         return values.reshape(self.shape(leaf, owner))
 
 
 def sum_by(values: Array, shape: tuple[int, ...]) -> Array:
-    """Sums over the axes along which `shape` has length one."""
+    """Sum over the axes along which `shape` has length one."""
     axes = _summed(values, shape)
     return jnp.sum(values, axis=axes, keepdims=True) if axes else values
 
 
 def log_sum_by(logarithms: Array, shape: tuple[int, ...]) -> Array:
-    """Logarithms of the sums of e^values over those axes, finite wherever the values are."""
+    """Logarithms of the sums of exponentials over the same axes, finite for finite values."""
     axes = _summed(logarithms, shape)
     return logsumexp(logarithms, axis=axes, keepdims=True) if axes else logarithms
 
@@ -83,12 +83,12 @@ def _summed(values: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def members(shape: tuple[int, ...], of: tuple[int, ...]) -> int:
-    """Entries of an array of shape `of` in each group."""
+    """Number of entries of an array of shape `of` in each group."""
     return math.prod(of) // math.prod(shape)
 
 
 def layer_of(path: str) -> str:
-    """What the leaves of a layer have in common: `layers.0` of `layers.0.bias`; a leaf without a layer is its own."""
+    """Common path of the leaves of a layer: `layers.0` for `layers.0.bias`; a leaf without a layer is its own layer."""
     return path.rpartition(".")[0] or path
 
 

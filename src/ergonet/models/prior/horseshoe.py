@@ -1,8 +1,8 @@
-"""Horseshoe priors: most weights near zero, some free.
+"""Horseshoe priors: strong shrinkage of most weights toward zero, little shrinkage of a few.
 
-A half-Cauchy scale is sampled as a product, s = z sqrt(g) with z half-normal and g inverse gamma(1/2, 1/2): both
-factors have light tails in their logarithms, which are the coordinates (Lau 2018, section 3.4.1, which multiplies by g
-where its square root is meant; Piironen and Vehtari 2017, appendix C).
+A half-Cauchy scale is sampled as a product, s = a sqrt(g) with a half-normal and g inverse gamma(1/2, 1/2); the
+coordinates are the logarithms of the factors, which have light tails (Lau2018, section 3.4.1, which multiplies by g
+where its square root is meant; PiironenVehtari2017, appendix C).
 """
 
 import abc
@@ -21,18 +21,19 @@ from ergonet.models.precision import require_positive
 from ergonet.models.prior.base import AbstractPrior, Hyperparameters
 from ergonet.models.prior.density import Density
 from ergonet.models.prior.groups import BY_INPUT, Group, layer_of, resolve_group
-from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, resolve_parametrisation
+from ergonet.models.prior.parametrization import AbstractParametrization, Centered
+from ergonet.models.registry import PARAMETRIZATIONS
 
 LOCAL, GLOBAL, SLAB = "local", "global", "log_slab_variance"
 HALF_NORMAL, INVERSE_GAMMA = "log_half_normal", "log_inverse_gamma"
 
 
 class AbstractHorseshoe(AbstractPrior):
-    """w ~ N(0, s^2) with s from a local half-Cauchy scale of every group and a global one of the block."""
+    """w ~ N(0, s^2), where s combines a local half-Cauchy scale of each group with a global half-Cauchy scale."""
 
     scale: eqx.AbstractVar[float]
     group: eqx.AbstractVar[Group]
-    parametrisation: eqx.AbstractVar[AbstractParametrisation]
+    parametrization: eqx.AbstractVar[AbstractParametrization]
 
     @abc.abstractmethod
     def log_scale(self, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
@@ -40,7 +41,7 @@ class AbstractHorseshoe(AbstractPrior):
 
     @abc.abstractmethod
     def extra(self) -> dict[str, Any]:
-        """Distributions of further scalar hyperparameters by name; their logarithms are the coordinates."""
+        """Distributions of additional scalar hyperparameters by name; the coordinates are their logarithms."""
 
     def shares(self, path: str) -> str:
         return layer_of(path) if self.group.name == "layer" else path
@@ -63,7 +64,7 @@ class AbstractHorseshoe(AbstractPrior):
 
     def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
         log_scale = self.log_scale(hyperparameters, leaf)
-        return self.parametrisation.density(coordinates, log_scale, jnp.exp(log_scale))
+        return self.parametrization.density(coordinates, log_scale, jnp.exp(log_scale))
 
     def own_terms(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
         return [
@@ -72,7 +73,7 @@ class AbstractHorseshoe(AbstractPrior):
         ]
 
     def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
-        return self.parametrisation.weights(coordinates, jnp.exp(self.log_scale(hyperparameters, leaf)))
+        return self.parametrization.weights(coordinates, jnp.exp(self.log_scale(hyperparameters, leaf)))
 
     def draw_own(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
         own, distributions = self.hyperparameters(leaf), self._distributions()
@@ -82,16 +83,16 @@ class AbstractHorseshoe(AbstractPrior):
             for one, name in zip(keys, own, strict=True)
         }
 
-    def moderate(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
-        """Every factor at 1."""
+    def initial_values(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+        """All factors at 1."""
         return {name: jnp.zeros(one.shape, dtype) for name, one in self.hyperparameters(leaf).items()}
 
     def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
         scale = jnp.exp(self.log_scale(hyperparameters, leaf))
-        return self.parametrisation.draw(jax.random.normal(key, leaf.shape, dtype), scale)
+        return self.parametrization.draw(jax.random.normal(key, leaf.shape, dtype), scale)
 
     def __repr__(self) -> str:
-        word = "centered" if isinstance(self.parametrisation, Centered) else "non-centered"
+        word = "centered" if isinstance(self.parametrization, Centered) else "non-centered"
         return f"{type(self).__name__}({self.scale:g}, {self.group.name!r}, {word!r})"
 
     def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
@@ -112,35 +113,35 @@ class AbstractHorseshoe(AbstractPrior):
 
 
 class Horseshoe(AbstractHorseshoe):
-    """w ~ N(0, (t l)^2), l ~ half-Cauchy(1) for every group, t ~ half-Cauchy(scale) for the block.
+    """w ~ N(0, (t l)^2), with local scales l ~ half-Cauchy(1) and a global scale t ~ half-Cauchy(scale).
 
-    With `group="weight"` the plain horseshoe, with `incoming` or `outgoing` the horseshoe ARD. Source: Carvalho, Polson
-    and Scott 2010; Lau 2018, sections 3.4.1 and 3.4.2.
+    With `group="weight"` this is the plain horseshoe, with `incoming` or `outgoing` the horseshoe ARD. Source:
+    CarvalhoPolsonScott2010; Lau2018, sections 3.4.1 and 3.4.2.
     """
 
     scale: float = eqx.field(static=True)
     group: Group
-    parametrisation: AbstractParametrisation
+    parametrization: AbstractParametrization
 
     def __init__(
         self,
         scale: float = 1.0,
         group: str = "weight",
-        parametrisation: str | AbstractParametrisation = "non-centered",
+        parametrization: str | AbstractParametrization = "non-centered",
     ):
         """Check and keep the settings.
 
         Args:
-            scale: of the global half-Cauchy, above 0.
+            scale: scale of the global half-Cauchy distribution, above 0.
             group: which weights share a local scale; see `NormalGamma`.
-            parametrisation: `centered` or `non-centered`, or an object.
+            parametrization: `centered` or `non-centered`, or an object.
 
         Raises:
             SettingError: a setting is out of its range.
         """
         self.scale = require_positive("Horseshoe", "scale", scale)
         self.group = resolve_group("Horseshoe", group)
-        self.parametrisation = resolve_parametrisation("Horseshoe", parametrisation)
+        self.parametrization = PARAMETRIZATIONS.resolve(parametrization, owner="Horseshoe")
 
     def extra(self) -> dict[str, Any]:
         return {}
@@ -153,13 +154,13 @@ class Horseshoe(AbstractHorseshoe):
 class RegularizedHorseshoe(AbstractHorseshoe):
     """The horseshoe with a slab: s^2 = c^2 (t l)^2 / (c^2 + (t l)^2), c^2 ~ inverse gamma.
 
-    Weights that escape the horseshoe are still N(0, c^2). Source: Piironen and Vehtari 2017; Lau 2018, section
+    Weights that escape the shrinkage of the horseshoe are N(0, c^2). Source: PiironenVehtari2017; Lau2018, section
     3.4.1.
     """
 
     scale: float = eqx.field(static=True)
     group: Group
-    parametrisation: AbstractParametrisation
+    parametrization: AbstractParametrization
     slab_shape: float = eqx.field(static=True)
     slab_rate: float = eqx.field(static=True)
 
@@ -167,7 +168,7 @@ class RegularizedHorseshoe(AbstractHorseshoe):
         self,
         scale: float = 1.0,
         group: str = "weight",
-        parametrisation: str | AbstractParametrisation = "non-centered",
+        parametrization: str | AbstractParametrization = "non-centered",
         *,
         slab_shape: float = 2.0,
         slab_rate: float = 8.0,
@@ -175,18 +176,18 @@ class RegularizedHorseshoe(AbstractHorseshoe):
         """Check and keep the settings.
 
         Args:
-            scale: of the global half-Cauchy, above 0.
+            scale: scale of the global half-Cauchy distribution, above 0.
             group: which weights share a local scale; see `NormalGamma`.
-            parametrisation: `centered` or `non-centered`, or an object.
-            slab_shape: of c^2 ~ inverse gamma(shape, rate), above 0.
-            slab_rate: likewise.
+            parametrization: `centered` or `non-centered`, or an object.
+            slab_shape: shape of the inverse gamma distribution of c^2, above 0.
+            slab_rate: rate of that distribution, above 0.
 
         Raises:
             SettingError: a setting is out of its range.
         """
         self.scale = require_positive("RegularizedHorseshoe", "scale", scale)
         self.group = resolve_group("RegularizedHorseshoe", group)
-        self.parametrisation = resolve_parametrisation("RegularizedHorseshoe", parametrisation)
+        self.parametrization = PARAMETRIZATIONS.resolve(parametrization, owner="RegularizedHorseshoe")
         self.slab_shape = require_positive("RegularizedHorseshoe", "slab_shape", slab_shape)
         self.slab_rate = require_positive("RegularizedHorseshoe", "slab_rate", slab_rate)
 

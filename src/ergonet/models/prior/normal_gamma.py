@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from ergonet import _named
 from ergonet._errors import SettingError
+from ergonet._registry import Registry
 from ergonet._types import Array, PRNGKey
 from ergonet.models.network import Leaf
 from ergonet.models.precision import (
@@ -24,17 +24,18 @@ from ergonet.models.precision import (
 from ergonet.models.prior.base import AbstractPrior, Hyperparameters, root
 from ergonet.models.prior.density import Density
 from ergonet.models.prior.groups import BY_INPUT, Group, layer_of, log_sum_by, members, resolve_group, sum_by
-from ergonet.models.prior.parametrisation import AbstractParametrisation, Centered, resolve_parametrisation
+from ergonet.models.prior.parametrization import AbstractParametrization, Centered
+from ergonet.models.registry import PARAMETRIZATIONS
 
 LOG_PRECISION = "log_precision"
 
 
 class Level(eqx.Module):
-    """A level of precisions: tau ~ Gamma with shape alpha / 2, one for each group; its mean is the level above.
+    """A level of precisions, one per group: tau ~ Gamma with shape alpha / 2, whose mean is the precision above.
 
     Attributes:
-        group: see `groups.Group`; finer than the level above.
-        alpha: above 0; the larger, the closer these precisions are to the one above.
+        group: see `groups.Group`; must be finer than the level above.
+        alpha: twice the shape, above 0; the larger, the closer these precisions are to the one above.
     """
 
     group: Group
@@ -48,33 +49,33 @@ class Level(eqx.Module):
 class NormalGamma(AbstractPrior):
     """w ~ N(0, 1 / tau), with the precision tau ~ Gamma of mean width^-2 and shape alpha / 2 for every group.
 
-    The coordinate is lambda = log tau. Under Lau's Gamma(a0, b0), alpha = 2 a0 and width = sqrt(b0 / a0). With levels
-    `below`, tau is the mean precision of the next level, whose own precisions have theirs, down to the weights: Neal's
-    hierarchy of layer, unit and weight is ``NormalGamma(width, alpha, "leaf", below=(Level("incoming", 1.0),
-    Level("weight", 4.0)))``. Sources: Choo 2000, section 3.2; Lau 2018, section 3.2; Neal 1996, section 3.2.3.
+    The coordinate is lambda = log tau. The Gamma(a0, b0) of Lau2018 has alpha = 2 a0 and width = sqrt(b0 / a0). With
+    levels `below`, tau is the prior mean of the precisions of the next level, and so on down to the weights. The
+    hierarchy of layer, unit and weight of Neal1996 is ``NormalGamma(width, alpha, "leaf", below=(Level("incoming",
+    1.0), Level("weight", 4.0)))``. Sources: Choo2000, section 3.2; Lau2018, section 3.2; Neal1996, section 3.2.3.
     """
 
     width: float = eqx.field(static=True)
     levels: tuple[Level, ...]
-    parametrisation: AbstractParametrisation
+    parametrization: AbstractParametrization
 
     def __init__(
         self,
         width: float = 1.0,
         alpha: float = 0.5,
         group: str = "leaf",
-        parametrisation: str | AbstractParametrisation = "non-centered",
+        parametrization: str | AbstractParametrization = "non-centered",
         *,
         below: Sequence[Any] = (),
     ):
         """Check and keep the settings.
 
         Args:
-            width: the standard deviation of a weight at the mean precision, above 0.
-            alpha: twice the shape of the Gamma distribution, above 0; the smaller, the vaguer.
+            width: standard deviation of a weight at the mean precision, above 0.
+            alpha: twice the shape of the Gamma distribution, above 0; smaller values give a vaguer prior.
             group: which weights share a precision: `leaf`, `layer`, `incoming`, `outgoing`, `input` or `weight`.
-            parametrisation: `centered` or `non-centered`, or an object.
-            below: further levels, each with finer groups than the one above: `Level`, or a table of its settings.
+            parametrization: `centered` or `non-centered`, or an object.
+            below: further levels, each with finer groups than the one above: `Level` objects or tables of settings.
 
         Raises:
             SettingError: a setting is out of its range.
@@ -89,7 +90,7 @@ class NormalGamma(AbstractPrior):
         if "layer" in names[1:] or len(set(names)) < len(names):
             raise SettingError(f"`NormalGamma(below=...)`: every level needs finer groups than the last, got {names}.")
         self.levels = (Level(group, alpha), *lower)
-        self.parametrisation = resolve_parametrisation("NormalGamma", parametrisation)
+        self.parametrization = PARAMETRIZATIONS.resolve(parametrization, owner="NormalGamma")
 
     def shares(self, path: str) -> str:
         return layer_of(path) if self.top.group.name == "layer" else path
@@ -109,21 +110,21 @@ class NormalGamma(AbstractPrior):
         }
 
     def __repr__(self) -> str:
-        top, parametrisation = (
+        top, parametrization = (
             self.levels[0],
-            "centered" if isinstance(self.parametrisation, Centered) else "non-centered",
+            "centered" if isinstance(self.parametrization, Centered) else "non-centered",
         )
         below = "".join(f" > {level.group.name} (alpha {level.alpha:g})" for level in self.levels[1:])
-        return f"NormalGamma({self.width:g}, {top.alpha:g}, {top.group.name!r}, {parametrisation!r}){below}"
+        return f"NormalGamma({self.width:g}, {top.alpha:g}, {top.group.name!r}, {parametrization!r}){below}"
 
     @property
     def top(self) -> Level:
-        """The level whose precisions have the mean width^-2."""
+        """The top level, whose precisions have mean width^-2."""
         return self.levels[0]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the hyperparameters, from the top."""
+        """Names of the hyperparameters, from the top level down."""
         if len(self.levels) == 1:
             return (LOG_PRECISION,)
         return tuple(f"{LOG_PRECISION}.{level.group.name}" for level in self.levels)
@@ -134,7 +135,7 @@ class NormalGamma(AbstractPrior):
         return -2 * math.log(self.width)
 
     def log_precisions(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
-        """By level from the top, in shapes that broadcast against each other and the weights."""
+        """Log precisions by level from the top, in shapes that broadcast against each other and the weights."""
         return [
             level.group.inside(hyperparameters[name], leaf, "NormalGamma")
             for name, level in zip(self.names, self.levels, strict=True)
@@ -149,7 +150,7 @@ class NormalGamma(AbstractPrior):
 
     def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
         log_scale = -0.5 * self.log_precisions(hyperparameters, leaf)[-1]
-        return self.parametrisation.density(coordinates, log_scale, self._scales(hyperparameters, leaf)[-1])
+        return self.parametrization.density(coordinates, log_scale, self._scales(hyperparameters, leaf)[-1])
 
     def own_terms(self, hyperparameters: Hyperparameters, leaf: Leaf) -> list[Array]:
         terms: list[Array] = []
@@ -162,7 +163,7 @@ class NormalGamma(AbstractPrior):
         return terms
 
     def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:
-        return self.parametrisation.weights(coordinates, self._scales(hyperparameters, leaf)[-1])
+        return self.parametrization.weights(coordinates, self._scales(hyperparameters, leaf)[-1])
 
     def draw_own(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
         own, above, found = self.hyperparameters(leaf), jnp.asarray(self.log_mean, dtype), {}
@@ -173,13 +174,13 @@ class NormalGamma(AbstractPrior):
             found[name] = above.reshape(own[name].shape)
         return found
 
-    def moderate(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
+    def initial_values(self, leaf: Leaf, dtype: DTypeLike) -> dict[str, Array]:
         """Every precision at the prior mean."""
         return {name: jnp.full(one.shape, self.log_mean, dtype) for name, one in self.hyperparameters(leaf).items()}
 
     def draw(self, key: PRNGKey, hyperparameters: Hyperparameters, leaf: Leaf, dtype: DTypeLike) -> Array:
         scale = self._scales(hyperparameters, leaf)[-1]
-        return self.parametrisation.draw(jax.random.normal(key, leaf.shape, dtype), scale)
+        return self.parametrization.draw(jax.random.normal(key, leaf.shape, dtype), scale)
 
     def scales(self, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
         return {
@@ -193,9 +194,9 @@ class NormalGamma(AbstractPrior):
 
     @property
     def lacks_conjugacy(self) -> str:
-        if isinstance(self.parametrisation, Centered):
+        if isinstance(self.parametrization, Centered):
             return ""
-        return "`NormalGamma` is not centred: give it `parametrisation='centered'`"
+        return "`NormalGamma` is not centered: give it `parametrization='centered'`"
 
     def gibbs(self, key: PRNGKey, weights: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> dict[str, Array]:
         values = self.log_precisions(hyperparameters, leaf)
@@ -216,12 +217,15 @@ class NormalGamma(AbstractPrior):
         }
 
 
+LEVELS: Registry[Level] = Registry("NormalGamma", {"below": f"{__name__}:Level"})
+
+
 def _level(choice: Any) -> Level:
     if isinstance(choice, Level):
         return choice
     if not isinstance(choice, Mapping):
         raise SettingError(
-            f"`NormalGamma(below=...)` must hold levels such as `Level('weight', 1.0)`, or tables such as "
+            f"`NormalGamma(below=...)` must contain levels such as `Level('weight', 1.0)` or tables such as "
             f"{{'group': 'weight', 'alpha': 1.0}}, got {choice!r}."
         )
-    return _named.make("NormalGamma", "below", choice, {"below": Level})
+    return LEVELS.make("below", choice)

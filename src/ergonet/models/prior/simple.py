@@ -1,4 +1,4 @@
-"""Priors that are one fixed distribution for each weight."""
+"""Priors with a fixed distribution, independent for each weight."""
 
 import math
 from typing import Any
@@ -41,7 +41,7 @@ class Normal(AbstractFixedPrior):
         self.mean = float(mean)
 
     def shares(self, path: str) -> str:
-        return ""  # neighbours are one inner product
+        return ""  # neighboring leaves share one inner product
 
     def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
         return _normal(coordinates, self.mean, self.scale)
@@ -51,9 +51,9 @@ class Normal(AbstractFixedPrior):
 
 
 class FanInNormal(AbstractFixedPrior):
-    """w ~ N(0, scale^2 / fan_in), which keeps the variance of a layer's outputs whatever its width.
+    """w ~ N(0, scale^2 / fan_in), so that the variance of a layer's outputs does not depend on its width.
 
-    Source: Neal 1996, section 2.1.
+    Source: Neal1996, section 2.1.
     """
 
     scale: float = eqx.field(static=True)
@@ -62,7 +62,7 @@ class FanInNormal(AbstractFixedPrior):
         """Check and keep the settings.
 
         Args:
-        scale: standard deviation of the sum over a unit's inputs, above 0.
+        scale: standard deviation of the sum over a unit's inputs if these have variance 1, above 0.
         """
         self.scale = require_positive("FanInNormal", "scale", scale)
 
@@ -127,9 +127,9 @@ class StudentT(AbstractFixedPrior):
 
 
 class Uniform(AbstractPlainPrior):
-    """w uniform in a box, low < w < high.
+    """w ~ Uniform(low, high).
 
-    The coordinate is unbounded: w = low + (high - low) / (1 + e^-coordinate).
+    The coordinate is unconstrained: w = low + (high - low) / (1 + e^-coordinate).
     """
 
     low: float = eqx.field(static=True)
@@ -150,7 +150,7 @@ class Uniform(AbstractPlainPrior):
         self.low, self.high = float(low), float(high)
 
     def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
-        """Of the coordinates, which are logistic whatever the box."""
+        """Density of the coordinates, which are logistic for any bounds."""
         return Density.of_terms(self._coordinate().log_prob(coordinates))
 
     def weights(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Array:

@@ -1,1 +1,1 @@
-"""Transition kernels whose gradients come from minibatches."""
+"""Transition kernels with minibatch gradients."""

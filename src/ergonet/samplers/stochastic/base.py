@@ -1,62 +1,111 @@
-"""The contract of a minibatch kernel: one step for each minibatch that it is given.
+"""The contract of a minibatch kernel: one step per minibatch.
 
-A driver cuts the shuffled rows into minibatches and calls `step`, once or many times for each draw that it keeps. The
-step size is an argument, so a schedule or a search never recompiles.
+A driver splits the shuffled rows into minibatches and calls `step`, once or many times per draw. The step size is an
+argument, so that a schedule or a search never recompiles.
 """
 
 import abc
-import dataclasses
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from ergonet._types import Array, Count, Float, Position, PRNGKey, Scalar
-from ergonet.models.target import Origin, Target, count_rows
+from ergonet._numbers import AbstractSettings
+from ergonet._types import Array, Count, Float, Int, Position, PRNGKey, Scalar
+from ergonet.draws.statistics import (
+    FLOAT,
+    KNOWN_MEAN,
+    MEAN,
+    MINUS_MEAN,
+    SUM,
+    AbstractDiagnostics,
+    Statistic,
+    statistic,
+)
 from ergonet.samplers import _settings as check
 from ergonet.samplers.stochastic.schedule import AbstractSchedule, Constant
+from ergonet.target.capabilities import Rows
+from ergonet.target.contract import AbstractDensity, require
+from ergonet.target.layout import count_rows
 
 
 class Pace(eqx.Module):
-    """Where a run is.
+    """The position within a run.
 
     Attributes:
-        step_size: of this step, after the schedule; above 0. What it multiplies is the kernel's own.
-        number: minibatch steps before this one.
+        step_size: step size of this step, after the schedule, above 0; each kernel defines what it multiplies.
+        number: number of minibatch steps before this one.
     """
 
     step_size: Scalar
     number: Count
 
 
-class StepInfo(eqx.Module):
-    """Diagnostics of one step.
+class AbstractStepInfo(AbstractDiagnostics):
+    """Diagnostics of one step of any kernel.
 
     Attributes:
-        potential: minibatch estimate where the gradient was taken.
-        temperature: kinetic temperature |momentum|^2 / (dim x its variance); 1 in a well-behaved run, NaN without
-            momentum or at temperature 0.
-        acceptance: of a test on all rows, or mean over a tree; NaN where there was neither.
-        gradients: minibatch gradients that the step cost.
-        clipped: share of the coordinates whose friction is below the estimate of the gradient's noise.
+        potential: minibatch estimate of the potential at the point of the gradient.
+        gradients: number of minibatch gradients of the step.
     """
 
-    potential: Float[Array, "..."]
-    temperature: Float[Array, "..."]
-    acceptance: Float[Array, "..."]
-    gradients: Count
-    clipped: Float[Array, "..."]
+    potential: Float[Array, "..."] = statistic("lp", FLOAT, MINUS_MEAN)
+    gradients: Int[Array, "..."] = statistic("gradients", np.int32, SUM)
 
 
-class AbstractMinibatchKernel(eqx.Module):
-    """A Markov transition that sees some rows at a time.
+class GradientInfo(AbstractStepInfo):
+    """Diagnostics of a step without momentum."""
+
+
+def one_gradient(potential: Scalar) -> GradientInfo:
+    """Diagnostics of a step without momentum that costs one gradient."""
+    return GradientInfo(potential=potential, gradients=jnp.ones((), jnp.int32))
+
+
+class MomentumInfo(AbstractStepInfo):
+    """Diagnostics of a step with a momentum.
 
     Attributes:
-        learning_rate: the first step size; None: to be searched for.
-        batch_size: rows of a minibatch.
-        steps_per_draw: minibatch steps from one draw to the next; None: as many as an epoch has.
-        schedule: of the step size.
+        temperature: kinetic temperature |momentum|^2 / (dim x its variance); 1 in a well-behaved run.
+    """
+
+    temperature: Float[Array, "..."] = statistic("kinetic_temperature", FLOAT, MEAN)
+
+
+class FrictionInfo(AbstractStepInfo):
+    """Diagnostics of a step with friction.
+
+    Attributes:
+        temperature: as in `MomentumInfo`.
+        clipped: fraction of the coordinates whose friction is below the estimated gradient noise.
+    """
+
+    temperature: Float[Array, "..."] = statistic("kinetic_temperature", FLOAT, MEAN)
+    clipped: Float[Array, "..."] = statistic("clipped", FLOAT, MEAN)
+
+
+class TestedInfo(AbstractStepInfo):
+    """Diagnostics of a step with a momentum that has a Metropolis correction or is a tree.
+
+    Attributes:
+        temperature: as in `MomentumInfo`.
+        acceptance: acceptance of the Metropolis correction on all rows, NaN in a step without one; or mean over a tree.
+    """
+
+    temperature: Float[Array, "..."] = statistic("kinetic_temperature", FLOAT, MEAN)
+    acceptance: Float[Array, "..."] = statistic("acceptance_rate", FLOAT, KNOWN_MEAN)
+
+
+class AbstractMinibatchKernel(AbstractSettings):
+    """A Markov transition that uses a minibatch of rows at a time.
+
+    Attributes:
+        learning_rate: the initial step size; None: found by search.
+        batch_size: number of rows of a minibatch.
+        steps_per_draw: number of minibatch steps per draw; None: an epoch.
+        schedule: schedule of the step size.
     """
 
     learning_rate: eqx.AbstractVar[float | None]
@@ -66,122 +115,65 @@ class AbstractMinibatchKernel(eqx.Module):
 
     @property
     def memory(self) -> float:
-        """Steps after which a momentum is forgotten; 1 where every step draws its own."""
+        """Number of steps after which a momentum is forgotten; 1 if every step resamples it."""
         return 1.0
 
     def with_rate_named(self, value: str) -> str:
-        """The kernel with a learning rate, as messages call it."""
+        """The kernel with a learning rate, as it is named in messages."""
         return f"{type(self).__name__}(learning_rate={value})"
 
-    def without_rate(self) -> "AbstractMinibatchKernel":
-        """The same kernel with no learning rate of its own, for compiling: programs take it as an argument."""
-        bare = object.__new__(type(self))
-        for one in dataclasses.fields(self):
-            object.__setattr__(bare, one.name, None if one.name == "learning_rate" else getattr(self, one.name))
-        return bare
+    @abc.abstractmethod
+    def statistics(self) -> tuple[Statistic, ...]:
+        """The declared statistics: `statistics(...)` of the record that `step` returns."""
 
     @abc.abstractmethod
-    def init(self, key: PRNGKey, target: Target, position: Position, step_size: Scalar) -> Any:
-        """The state of a chain at `position`; its own position is called `position`."""
+    def init(self, key: PRNGKey, target: AbstractDensity, position: Position, step_size: Scalar) -> Any:
+        """The state of a chain at `position`; it has a field `position`."""
 
     @abc.abstractmethod
-    def step(self, key: PRNGKey, target: Target, state: Any, rows: Any, pace: Pace) -> tuple[Any, StepInfo]:
-        """One step on a minibatch."""
+    def step(
+        self, key: PRNGKey, target: AbstractDensity, state: Any, rows: Any, pace: Pace
+    ) -> tuple[Any, AbstractStepInfo]:
+        """Take one step on a minibatch."""
 
 
-class OnRows(Target):
-    """A target as one minibatch shows it: its potential is the minibatch's."""
-
-    target: Target
-    minibatch: Any
-    dim: int = eqx.field(static=True)
-
-    def __init__(self, target: Target, minibatch: Any):
-        self.target, self.minibatch = target, minibatch
-        self.dim = target.dim
-
-    @property
-    def num_rows(self) -> int:
-        return self.target.num_rows
-
-    def potential(self, position: Position) -> Scalar:
-        return self.target.minibatch_potential(position, self.minibatch)
-
-    def unravel(self, position: Position) -> Any:
-        return self.target.unravel(position)
-
-    def initial_position(self, key: PRNGKey) -> Position:
-        return self.target.initial_position(key)
-
-    def offers(self, capability: str) -> bool:
-        return self.target.offers(capability)
-
-    def monitor(self, position: Position) -> Float[Array, "quantity"]:
-        return self.target.monitor(position)
-
-    def log_likelihood(self, position: Position) -> Float[Array, "rows"]:
-        return self.target.log_likelihood(position)
-
-    def rows(self) -> Any:
-        return self.target.rows()
-
-    def minibatch_potential(self, position: Position, rows: Any) -> Scalar:
-        return self.target.minibatch_potential(position, rows)
-
-    def origin(self, position: Position) -> Origin:
-        return Origin(jnp.zeros((), position.dtype))
-
-    def around(self, origin: Origin) -> "OnRows":
-        return self
-
-    def explain(self, position: Position) -> str:
-        return self.target.explain(position)
+def rows_of(target: AbstractDensity) -> Rows:
+    """The rows of the target, which every minibatch kernel needs."""
+    return require(target, Rows, "minibatch_gradient")
 
 
-def minibatch_gradient(target: Target, position: Position, rows: Any) -> tuple[Scalar, Position]:
+def minibatch_gradient(target: AbstractDensity, position: Position, rows: Any) -> tuple[Scalar, Position]:
     """The minibatch potential and its gradient."""
-    return jax.value_and_grad(target.minibatch_potential)(position, rows)
+    return jax.value_and_grad(rows_of(target).minibatch_potential)(position, rows)
 
 
-def gradient_noise(target: Target, position: Position, rows: Any, *, at_once: int = 50) -> Position:
+def gradient_noise(target: AbstractDensity, position: Position, rows: Any, *, at_once: int = 50) -> Position:
     """Variance of the minibatch gradient by coordinate, (N^2 / n) (1 - n / N) Var_i(g_i), from per-example gradients.
 
-    The diagonal of the empirical Fisher matrix (algorithms.md, section 6). It costs as much as one gradient for each
-    row of the minibatch, `at_once` of them held in memory at a time.
+    This is the diagonal of the empirical Fisher matrix. It costs as much as one gradient per row of the minibatch, with
+    `at_once` of them in memory at a time.
     """
-    count = count_rows(rows)
+    data, count = rows_of(target), count_rows(rows)
     size = max(divisor for divisor in range(1, min(at_once, count) + 1) if count % divisor == 0)
     parts = jax.tree.map(lambda leaf: leaf.reshape(count // size, size, 1, *leaf.shape[1:]), rows)
 
     def of_row(row: Any) -> Position:
-        return jax.grad(target.minibatch_potential)(position, row)
+        return jax.grad(data.minibatch_potential)(position, row)
 
     def add(sums: tuple[Array, Array], part: Any) -> tuple[tuple[Array, Array], None]:
         gradients = jax.vmap(of_row)(part)
-        shifted = gradients - centre
+        shifted = gradients - center
         return (sums[0] + jnp.sum(shifted, axis=0), sums[1] + jnp.sum(shifted**2, axis=0)), None
 
-    centre = of_row(jax.tree.map(lambda leaf: leaf[0, 0], parts))
+    center = of_row(jax.tree.map(lambda leaf: leaf[0, 0], parts))
     blank = jnp.zeros_like(position), jnp.zeros_like(position)
     (total, squares), _ = jax.lax.scan(add, blank, parts)
     variance = jnp.maximum(squares - total**2 / count, 0.0) / max(count - 1, 1)
-    return variance / count * (1 - count / target.num_rows)
-
-
-def without_test(potential: Scalar, temperature: Scalar | None = None, clipped: Scalar | None = None) -> StepInfo:
-    """The diagnostics of a step of one gradient."""
-    nothing = jnp.full_like(potential, jnp.nan)
-    return StepInfo(
-        potential=potential,
-        temperature=nothing if temperature is None else temperature,
-        acceptance=nothing,
-        gradients=jnp.ones((), jnp.int32),
-        clipped=jnp.zeros_like(potential) if clipped is None else clipped,
-    )
+    return variance / count * (1 - count / data.num_rows)
 
 
 def check_stream(owner: str, batch_size: int, steps_per_draw: int | None, learning_rate: float | None) -> None:
-    """The settings that every minibatch kernel has."""
+    """Check the settings shared by all minibatch kernels."""
     check.require_integer(owner, "batch_size", batch_size, 1)
     if steps_per_draw is not None:
         check.require_integer(owner, "steps_per_draw", steps_per_draw, 1)

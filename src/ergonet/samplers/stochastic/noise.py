@@ -1,12 +1,11 @@
 """Normal random numbers that are cheap enough for every step of a minibatch kernel.
 
-Each number comes from a counter of its own: Threefry-2x32 of 13 rounds (the least number of rounds that passes
-BigCrush: Salmon, Moraes, Dror and Shaw 2011, table 2) gives two words, and their Box-Muller transform the number.
-Everything is elementwise, so XLA makes one loop of it and stores no random bits; a barrier keeps that loop from being
-merged with each of its uses, which would draw the numbers anew for each.
-JAX's own generator (20 rounds, then the inverse error function) costs more than twice as much on a CPU. What was
-tested: moments, tails, the Kolmogorov distance, correlations between neighbours, streams and steps
-(`tests/statistical/test_noise.py`).
+Each number has its own counter: Threefry-2x32 with 13 rounds (the smallest number that passes BigCrush: Salmon2011,
+table 2) gives two words, and the Box-Muller transform of these the number. Everything is elementwise, so XLA generates
+one loop and stores no random bits; a barrier prevents this loop from being fused into each of its uses, which would
+recompute the numbers for each. JAX's own generator (20 rounds, then the inverse error function) costs more than twice
+as much on a CPU. Tests cover moments, tails, the Kolmogorov distance, and correlations between neighbors, streams and
+steps (`tests/statistical/test_noise.py`).
 """
 
 import math
@@ -28,9 +27,9 @@ def normals(key: PRNGKey, dim: int, dtype: DTypeLike = jnp.float32) -> Float[Arr
     """Independent N(0, 1); float32 resolution in either precision, |z| at most 6.8.
 
     Args:
-        key: of the step; used for nothing else, or folded.
-        dim: how many, at least 1 and below 2^32.
-        dtype: of the result.
+        key: key of the step, not used for anything else, or folded.
+        dim: number of draws, at least 1 and below 2^32.
+        dtype: dtype of the result.
     """
     first, second = key_words(key)
     counter = lax.iota(jnp.uint32, dim)
@@ -41,7 +40,7 @@ def normals(key: PRNGKey, dim: int, dtype: DTypeLike = jnp.float32) -> Float[Arr
 
 
 def key_words(key: PRNGKey) -> tuple[UInt[Array, ""], UInt[Array, ""]]:
-    """Two words of a key of JAX's, whatever its kind."""
+    """Two words of a JAX key of any kind."""
     words = jax.random.key_data(key).astype(jnp.uint32)
     return words[0], words[-1]
 
@@ -49,7 +48,7 @@ def key_words(key: PRNGKey) -> tuple[UInt[Array, ""], UInt[Array, ""]]:
 def threefry(
     first: UInt[Array, ""], second: UInt[Array, ""], left: UInt[Array, "dim"], right: UInt[Array, "dim"]
 ) -> tuple[UInt[Array, "dim"], UInt[Array, "dim"]]:
-    """Threefry-2x32-13 of the counters (left, right) under the key (first, second); Salmon et al. 2011, section 3.3."""
+    """Threefry-2x32-13 of the counters (left, right) under the key (first, second); Salmon2011, section 3.3."""
     keys = (first, second, first ^ second ^ jnp.uint32(_PARITY))
     left, right = left + keys[0], right + keys[1]
     for number in range(NUM_ROUNDS):
@@ -64,9 +63,9 @@ def threefry(
 
 
 def _cosine(bits: UInt[Array, "dim"]) -> Float[Array, "dim"]:
-    """Cosine of an angle that is uniform over the circle, to 3e-7.
+    """Cosine of an angle that is uniform on the circle, to 3e-7.
 
-    The first two bits are the quadrant, the rest an angle in [-pi/4, pi/4).
+    The first two bits select the quadrant, the others an angle in [-pi/4, pi/4).
     """
     signed = lax.bitcast_convert_type(bits, jnp.int32)
     angle = (signed << 2).astype(jnp.float32) * (0.5 * math.pi * _TO_UNIT)

@@ -1,36 +1,34 @@
-"""What a kernel knows of the noise that minibatches bring: the variance of the gradient by coordinate.
+"""Models of the gradient noise of minibatches: the variance of the gradient by coordinate.
 
-It is that of one minibatch. An epoch has each row once, so the noises of its minibatches cancel in part; where an epoch
-is short beside the time in which the chain forgets, a correction by this variance is too large.
+The variance is that of a single minibatch. An epoch contains each row once, so the noise of its minibatches partly
+cancels; if an epoch is short compared with the memory of the chain, a correction by this variance is too large.
 """
 
 import abc
-from collections.abc import Callable, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ergonet import _named
 from ergonet._errors import SettingError
+from ergonet._numbers import AbstractSettings, integer, like, real, whole
 from ergonet._types import Array, Count, Float, Position, Scalar
-from ergonet.models.target import Target
 from ergonet.samplers import _settings as check
 from ergonet.samplers.stochastic.base import gradient_noise
+from ergonet.target.contract import AbstractDensity
 
 
-class AbstractNoiseModel(eqx.Module):
-    """The variance of the minibatch gradient, as known while running."""
+class AbstractNoiseModel(AbstractSettings):
+    """The variance of the minibatch gradient during a run."""
 
     @abc.abstractmethod
     def begin(self, position: Position) -> Any:
-        """What is known before the first step."""
+        """The estimate before the first step."""
 
     @abc.abstractmethod
-    def update(self, known: Any, target: Target, position: Position, rows: Any, number: Count) -> Any:
-        """What is known at step `number`."""
+    def update(self, known: Any, target: AbstractDensity, position: Position, rows: Any, number: Count) -> Any:
+        """The estimate at step `number`."""
 
     @abc.abstractmethod
     def variance(self, known: Any) -> Scalar | Position:
@@ -38,12 +36,12 @@ class AbstractNoiseModel(eqx.Module):
 
 
 class NoNoise(AbstractNoiseModel):
-    """The gradient's noise is left out of account: all of the friction is paid back as noise."""
+    """The gradient noise is ignored: the injected noise balances all of the friction."""
 
     def begin(self, position: Position) -> Array:
         return jnp.zeros((), position.dtype)
 
-    def update(self, known: Any, target: Target, position: Position, rows: Any, number: Count) -> Any:
+    def update(self, known: Any, target: AbstractDensity, position: Position, rows: Any, number: Count) -> Any:
         return known
 
     def variance(self, known: Any) -> Scalar | Position:
@@ -51,7 +49,7 @@ class NoNoise(AbstractNoiseModel):
 
 
 class GivenNoise(AbstractNoiseModel):
-    """A known variance, one for all coordinates or one for each."""
+    """A known variance, common to all coordinates or one per coordinate."""
 
     given: Float[Array, "..."]
 
@@ -76,7 +74,7 @@ class GivenNoise(AbstractNoiseModel):
             )
         return self.given.astype(position.dtype)
 
-    def update(self, known: Any, target: Target, position: Position, rows: Any, number: Count) -> Any:
+    def update(self, known: Any, target: AbstractDensity, position: Position, rows: Any, number: Count) -> Any:
         return known
 
     def variance(self, known: Any) -> Scalar | Position:
@@ -84,53 +82,37 @@ class GivenNoise(AbstractNoiseModel):
 
 
 class EstimatedNoise(AbstractNoiseModel):
-    """Estimated from the per-example gradients of every so many minibatches: the diagonal empirical Fisher matrix.
+    """Estimated at intervals from per-example gradients: the diagonal of the empirical Fisher matrix.
 
-    002, sections 2.3 and 3 (it calls the estimate V^); algorithms.md, section 6, for its scale.
+    Source: ChenReport, sections 2.3 and 3 (where the estimate is called V^).
     """
 
-    every: int = eqx.field(static=True)
-    decay: float = eqx.field(static=True)
+    every: int
+    decay: float
 
     def __init__(self, *, every: int = 100, decay: float = 0.9):
         """Check and keep the settings.
 
         Args:
-            every: steps between two estimates, at least 1; each costs about a gradient per row of a minibatch.
-            decay: weight of what was known before in the running mean, in [0, 1).
+            every: number of steps between estimates, at least 1; each costs about a gradient per row of a minibatch.
+            decay: weight of the previous estimate in the running mean, in [0, 1).
         """
         check.require_integer("EstimatedNoise", "every", every, 1)
         check.require_share("EstimatedNoise", "decay", decay)
-        self.every, self.decay = int(every), float(decay)
+        self.every, self.decay = integer(every), real(decay)
 
     def begin(self, position: Position) -> tuple[Array, Array]:
         return jnp.zeros_like(position), jnp.zeros((), position.dtype)
 
-    def update(self, known: Any, target: Target, position: Position, rows: Any, number: Count) -> Any:
+    def update(self, known: Any, target: AbstractDensity, position: Position, rows: Any, number: Count) -> Any:
         def renewed() -> tuple[Array, Array]:
             mean, weight = known
             found = gradient_noise(target, position, rows)
-            return self.decay * mean + (1 - self.decay) * found, self.decay * weight + (1 - self.decay)
+            decay = like(self.decay, mean)
+            return decay * mean + (1 - decay) * found, decay * weight + (1 - decay)
 
-        return jax.lax.cond(number % self.every == 0, renewed, lambda: known)
+        return jax.lax.cond(number % whole(self.every) == 0, renewed, lambda: known)
 
     def variance(self, known: Any) -> Scalar | Position:
         mean, weight = known
         return mean / jnp.maximum(weight, jnp.finfo(mean.dtype).tiny)
-
-
-_NOISE_MODELS: dict[str, Callable[..., AbstractNoiseModel]] = {
-    "none": NoNoise,
-    "given": GivenNoise,
-    "estimated": EstimatedNoise,
-}
-
-
-def noise_model(name: str, settings: Mapping[str, Any] | None = None) -> AbstractNoiseModel:
-    """The noise model of that name; raises `SettingError` where the name or a setting is not known."""
-    return _named.make("noise", name, settings, _NOISE_MODELS)
-
-
-def resolve_noise(choice: str | AbstractNoiseModel) -> AbstractNoiseModel:
-    """A noise model as it is, or the one of that name."""
-    return choice if isinstance(choice, AbstractNoiseModel) else noise_model(choice)

@@ -1,0 +1,143 @@
+"""Ready-made warm-ups: functions that turn the needs of a kernel into stages.
+
+Stan's schedule has 75 transitions for the step size alone, windows of 25, 50, 100, ... transitions for step size and
+metric (the metric is replaced at the end of each), and 50 transitions for the step size again; it is scaled down for
+short warm-ups (Stan reference manual, section 15.2; Lau2018, section 2.5). Kernels that learn a length get a stage for
+it after the last metric. Unlike in Stan, every recipe ends with at most 50 transitions in which the step size settles
+(`dual_averaging.py`); otherwise it would end too small.
+"""
+
+from typing import Any
+
+from ergonet._checks import is_integer
+from ergonet._errors import SettingError
+from ergonet.adaptation.learner import AbstractLearner
+from ergonet.adaptation.length import LengthLearner
+from ergonet.adaptation.metric import MetricLearner
+from ergonet.adaptation.stages import Stage, Warmup
+from ergonet.adaptation.step_size import StepSizeLearner
+from ergonet.samplers import _settings as check
+from ergonet.samplers.base import WarmupNeeds
+
+__all__ = [
+    "AbstractLearner",
+    "LengthLearner",
+    "MetricLearner",
+    "Stage",
+    "StepSizeLearner",
+    "Warmup",
+    "burn_in_then_step_size",
+    "stan_windows",
+    "step_size_only",
+]
+
+FIRST_BUFFER = 75
+LAST_BUFFER = 50
+FIRST_WINDOW = 25
+LENGTH_SHARE = 0.3
+
+
+def default_learner(name: str, needs: WarmupNeeds) -> AbstractLearner:
+    """The default learner of a field of `Tuning`."""
+    if name == "metric":
+        return MetricLearner()
+    return LengthLearner() if name == "num_steps" else StepSizeLearner(needs.target_acceptance)
+
+
+def recipe_of(choice: Any, needs: WarmupNeeds, num_warmup: int) -> Warmup:
+    """Return a recipe unchanged, or the default recipe for None.
+
+    Raises:
+        SettingError: `choice` is neither.
+    """
+    if choice is None:
+        return stan_windows(needs, num_warmup)
+    if not isinstance(choice, Warmup):
+        raise SettingError(
+            f"`warmup` must be a recipe such as `recipes.step_size_only(kernel.warmup(), 500)`, got {choice!r}."
+        )
+    return choice
+
+
+def stan_windows(needs: WarmupNeeds, num_warmup: int) -> Warmup:
+    """The default recipe for what a kernel needs.
+
+    Args:
+        needs: what the kernel needs to learn.
+        num_warmup: total number of transitions, at least 0.
+    """
+    check_num_warmup(num_warmup)
+    num_length = round(LENGTH_SHARE * num_warmup) if "num_steps" in needs.learned else 0
+    stages = _windows(needs, num_warmup - num_length)
+    if num_length:
+        length = Stage("length", num_length, (LengthLearner(), *_step_size(needs)))
+        renewals = [index for index, stage in enumerate(stages) if any(one.rescales for one in stage.learners)]
+        place = (renewals[-1] if renewals else 0) + 1  # always after the first stage, which finds the posterior
+        stages = [*stages[:place], length, *stages[place:]]
+    return Warmup(tuple(stages))
+
+
+def step_size_only(needs: WarmupNeeds, num_warmup: int) -> Warmup:
+    """A warm-up that learns only the step size, with a fixed metric and length."""
+    check_num_warmup(num_warmup)
+    return Warmup(tuple(_step_size_alone(needs, num_warmup)))
+
+
+def burn_in_then_step_size(needs: WarmupNeeds, num_warmup: int, *, burn_in: float = 0.2) -> Warmup:
+    """A burn-in without adaptation, followed by learning the step size; metric and length are fixed.
+
+    The burn-in uses the step size given to the kernel, or else the initial one found by search. Source: Ask2022,
+    sections 6.3.3 and 7.3.3.1 (20 % and 80 %, taken from TensorFlow Probability).
+
+    Args:
+        needs: what the kernel needs to learn.
+        num_warmup: total number of transitions, at least 0.
+        burn_in: fraction of the transitions without adaptation, in [0, 1).
+
+    Raises:
+        SettingError: a setting is out of range.
+    """
+    check_num_warmup(num_warmup)
+    check.require_share("burn_in_then_step_size", "burn_in", burn_in)
+    first = int(burn_in * num_warmup)
+    burning = [Stage("burn-in", first)] if first else []
+    return Warmup((*burning, *_step_size_alone(needs, num_warmup - first)))
+
+
+def check_num_warmup(num_warmup: Any) -> None:
+    """Check that `num_warmup` is an integer of at least 0."""
+    if not is_integer(num_warmup) or num_warmup < 0:
+        raise SettingError(f"`num_warmup` must be an integer of at least 0, got {num_warmup!r}.")
+
+
+def _step_size(needs: WarmupNeeds, *, settles: bool = False) -> tuple[AbstractLearner, ...]:
+    """The learner of the step size, if the kernel needs one."""
+    return (StepSizeLearner(needs.target_acceptance, settles),) if "step_size" in needs.learned else ()
+
+
+def _step_size_alone(needs: WarmupNeeds, total: int) -> list[Stage]:
+    """Most transitions find the step size; it settles in the others."""
+    last = min(LAST_BUFFER, total // 2)
+    stages = [Stage("step size", total - last, _step_size(needs))] if total else []
+    if last:
+        stages.append(Stage("last step size", last, _step_size(needs, settles=True)))
+    return stages
+
+
+def _windows(needs: WarmupNeeds, total: int) -> list[Stage]:
+    if "metric" not in needs.learned or total < 20:
+        return _step_size_alone(needs, total)
+    first, last, window = FIRST_BUFFER, LAST_BUFFER, FIRST_WINDOW
+    if first + last + window > total:
+        first, last = int(0.15 * total), int(0.1 * total)
+        window = total - first - last
+    stages = [Stage("first step size", first, _step_size(needs))] if first else []
+    left = total - first - last
+    while left:
+        size = left if left < 3 * window else window
+        stages.append(Stage("metric", size, (MetricLearner(), *_step_size(needs))))
+        left -= size
+        window *= 2
+    if last:
+        stages.append(Stage("last step size", last, _step_size(needs, settles=True)))
+    return stages

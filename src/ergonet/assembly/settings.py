@@ -1,0 +1,304 @@
+"""The settings of a fit with their defaults, and the merging of defaults, a file and options.
+
+Every setting is one field here, with its default, its check, its command-line option and its line in the documentation.
+Nothing here needs JAX, so invalid settings are rejected at once.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ergonet._errors import SettingError, suggest
+from ergonet._registry import Registry
+from ergonet.assembly import rules
+from ergonet.assembly.builtin import BUILT_IN
+from ergonet.assembly.renamed import translate
+from ergonet.assembly.rules import Setting, Table, setting
+from ergonet.models.registry import ACTIVATIONS, LIKELIHOODS, PRIORS
+from ergonet.samplers.registry import KERNELS
+
+_LARGEST_SEED = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """`[data]`: the data."""
+
+    source: str = setting(
+        "", rules.text(), "CSV, TSV, Parquet or NPZ file, or the name of a built-in data set", flag="DATA"
+    )
+    target: tuple[str, ...] = setting(
+        (),
+        rules.texts("the name of a column, or a list of them"),
+        "Column to predict",
+        form="repeat for several; built-in data sets have their own",
+        metavar="COLUMN",
+    )
+    test_fraction: float = setting(0.2, rules.share(), "Fraction of the rows to hold out", metavar="FRACTION")
+    test_file: str | None = setting(None, rules.text(), "File with separate test rows", metavar="FILE")
+    task: str | None = setting(
+        None, rules.text(), "classification or regression", form="inferred from the target unless set", metavar="TASK"
+    )
+    one_hot: bool = setting(False, rules.switch(), "Encode categorical columns as 0/1 columns")
+    folder: str | None = setting(
+        None,
+        rules.text(),
+        "Folder with the files of mnist, fashion-mnist or cifar10",
+        form="else ERGONET_DATA",
+        flag="--data",
+        metavar="DIR",
+    )
+    fetch: bool = setting(False, rules.switch(), "Download these data sets from OpenML instead", flag="--fetch")
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """`[network]`: a multilayer perceptron."""
+
+    hidden: tuple[int, ...] = setting(
+        (50,), rules.units(), "Units of each hidden layer", form="35, or 20,20; none: linear", metavar="UNITS"
+    )
+    activation: str = setting("tanh", rules.text(), f"One of {ACTIVATIONS.listed()}", metavar="NAME")
+    bias: bool = setting(True, rules.switch(), "Whether layers have biases")
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """`[run]`: chains."""
+
+    num_chains: int = setting(4, rules.whole(1), "Independent chains", flag="--chains", metavar="COUNT")
+    num_warmup: int = setting(
+        500,
+        rules.whole(0),
+        "Warm-up transitions of each chain, which tune the kernel",
+        flag="--warmup",
+        metavar="COUNT",
+    )
+    num_draws: int = setting(
+        500, rules.whole(1), "Draws of each chain that are stored", flag="--draws", metavar="COUNT"
+    )
+    thin: int = setting(1, rules.whole(1), "Transitions per stored draw", metavar="COUNT")
+    seed: int = setting(0, rules.whole(0, _LARGEST_SEED), "Seed of the split and of the chains", metavar="NUMBER")
+    devices: int | None = setting(
+        None, rules.whole(1), "Cores (or accelerators) to use", form="all unless set", metavar="COUNT"
+    )
+    time_limit: float | None = setting(
+        None,
+        rules.above_zero("a number of seconds"),
+        "Stop after this many seconds and keep the draws",
+        metavar="SECONDS",
+    )
+
+
+def _named(registry: Registry[Any], **settings: Setting) -> dict[str, Any]:
+    """Metadata of a field that holds a table of a `name` and its settings; the settings given here become options."""
+    return {"registry": registry, "settings": settings}
+
+
+def _by_name(say: str, registry: Registry[Any], form: str = "") -> Setting:
+    return Setting(f"{say}: {registry.listed()}", rules.text(), form, f"--{registry.kind}", "NAME")
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Settings of a model and its sampler.
+
+    `prior`, `likelihood` and `kernel` are tables with a `name` and the settings of that name; without a name, they
+    apply to the default for the data and the network. `prior` may instead hold a table for each pattern of leaf paths,
+    such as `[prior."layers.0.*"]`. In Python, objects may be given for all three.
+    """
+
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    prior: Any = field(
+        default_factory=dict,
+        metadata=_named(
+            PRIORS,
+            name=_by_name("Prior of the weights", PRIORS, "settings: [prior] of a file"),
+            scale=Setting(
+                "Scale of the prior",
+                rules.above_zero(),
+                form="without --prior: scale of the output weights, 2 for regression, 4 for classification",
+                flag="--prior-scale",
+                metavar="NUMBER",
+            ),
+        ),
+    )
+    likelihood: Any = field(
+        default_factory=dict,
+        metadata=_named(
+            LIKELIHOODS,
+            name=_by_name("Distribution of the target", LIKELIHOODS, "chosen by the task unless set"),
+            noise=Setting(
+                "Known noise: a standard deviation in the unit of the target",
+                rules.above_zero(),
+                form="learned unless set",
+                metavar="SD",
+            ),
+        ),
+    )
+    kernel: Any = field(
+        default_factory=dict,
+        metadata=_named(KERNELS, name=_by_name("Kernel", KERNELS, "nuts unless set; settings: [kernel] of a file")),
+    )
+
+
+@dataclass(frozen=True)
+class Settings(ModelSettings):
+    """All settings of a fit."""
+
+    data: DataSettings = field(default_factory=DataSettings)
+    run: RunSettings = field(default_factory=RunSettings)
+
+    @classmethod
+    def from_table(cls, table: Table) -> "Settings":
+        """Settings from nested tables.
+
+        Raises:
+            SettingError: a table or setting is not known, or a value is out of its range.
+        """
+        check_names(table)
+        checked = {name: _checked(name, table.get(name, {})) for name in RECORDS}
+        return cls(
+            data=DataSettings(**checked["data"]),
+            network=NetworkSettings(**checked["network"]),
+            run=RunSettings(**checked["run"]),
+            **{name: dict(table.get(name, {})) for name in NAMED},
+        )
+
+    def to_table(self) -> dict[str, Any]:
+        """Nested tables that `from_table` takes back, without what is None."""
+        tables = {name: dataclasses.asdict(getattr(self, name)) for name in RECORDS}
+        tables |= {name: dict(getattr(self, name)) for name in NAMED}
+        return {name: {key: one for key, one in tables[name].items() if one is not None} for name in TABLES}
+
+
+RECORDS = {"data": DataSettings, "network": NetworkSettings, "run": RunSettings}
+NAMED = {one.name: one.metadata for one in dataclasses.fields(ModelSettings) if "registry" in one.metadata}
+TABLES = ("data", "network", *NAMED, "run")
+
+
+def every_setting() -> Iterator[tuple[str, str, Setting, Any]]:
+    """Yield table, name, setting and default of every command-line option, in order."""
+    for table in TABLES:
+        if table in RECORDS:
+            yield from ((table, name, one, default) for name, (one, default) in settings_of(table).items())
+        else:
+            yield from ((table, name, one, None) for name, one in NAMED[table]["settings"].items())
+
+
+def settings_of(table: str) -> dict[str, tuple[Setting, Any]]:
+    """The settings of a table with their defaults, by name."""
+    return rules.settings_of(RECORDS[table])
+
+
+def _checked(table: str, given: Table) -> dict[str, Any]:
+    known = settings_of(table)
+    return rules.read_table(
+        RECORDS[table],
+        given,
+        lambda name: f"`{known[name][0].option(name)}` (`{name}` in [{table}] of a settings file)",
+    )
+
+
+def check_names(table: Table) -> None:
+    """Reject unknown tables and settings, and suggest similar names.
+
+    Raises:
+        SettingError: a table or setting is unknown, or a value stands where a table belongs.
+    """
+    for name, settings in table.items():
+        if name not in TABLES:
+            raise SettingError(f"There is no table [{name}] of settings. {suggest(name, TABLES)}")
+        if not isinstance(settings, Mapping):
+            example = f'[{name}] with name = "{settings}"' if name in NAMED else f"[{name}]"
+            raise SettingError(f"`{name}` must be a table, such as {example}, got {settings!r}.")
+        if name in RECORDS:
+            for key in settings:
+                if key not in settings_of(name):
+                    raise SettingError(f"[{name}] has no setting `{key}`. {suggest(key, settings_of(name))}")
+
+
+def read_settings_file(path: str | PathLike[str]) -> dict[str, Any]:
+    """Read the tables of a settings file, translating names of older versions.
+
+    Raises:
+        SettingError: the file does not exist, is not TOML, or contains an unknown table or setting.
+    """
+    import tomllib
+
+    file = Path(path)
+    try:
+        table = translate(tomllib.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError as error:
+        raise SettingError(f"`--settings`: there is no file {str(file)!r}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"`--settings`: {str(file)!r} cannot be read: {error}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingError(f"`--settings`: {str(file)!r} is not TOML: {error}.") from error
+    try:
+        check_names(table)
+    except SettingError as error:
+        raise SettingError(f"{file}: {error}") from error
+    return table
+
+
+def resolve(source: str | None, file: Table, options: Table) -> Settings:
+    """Merge the defaults, the settings of a built-in data set, a file and options; later ones take precedence.
+
+    Args:
+        source: a file or the name of a built-in data set; None: taken from the settings file.
+        file: tables of a settings file; may be empty.
+        options: tables of the given options.
+
+    Raises:
+        SettingError: no data are given, or a setting is invalid.
+    """
+    source = source if source is not None else file.get("data", {}).get("source")
+    if not source:
+        raise SettingError(
+            "No data: give DATA, a file or the name of a built-in data set (`ergonet datasets` lists them)."
+        )
+    patterns, given = file.get("prior", {}), options.get("prior", {})
+    if isinstance(patterns, Mapping) and _has_patterns(patterns) and given and "name" not in given:
+        raise SettingError(
+            f"`--prior-scale` cannot change the priors of {', '.join(map(repr, patterns))} in the settings file. Set "
+            f"their scale there, or also give `--prior`, which replaces all of them."
+        )
+    # File and options first: a table without a name in the file adds settings to the choice that an option names.
+    chosen = merge(file, merge(options, {"data": {"source": source}}))
+    return Settings.from_table(merge(BUILT_IN.get(str(source), {}), chosen))
+
+
+def merge(below: Table, above: Table) -> dict[str, Any]:
+    """Merge two layers of tables; a table with another `name`, or with patterns, replaces the lower one entirely."""
+    merged = {name: dict(settings) if isinstance(settings, Mapping) else settings for name, settings in below.items()}
+    for name, settings in above.items():
+        lower = merged.get(name, {})
+        if not isinstance(settings, Mapping) or not isinstance(lower, Mapping):
+            merged[name] = settings
+            continue
+        renamed = name in NAMED and "name" in settings and settings["name"] != lower.get("name", settings["name"])
+        # Elsewhere, a table in a table is a component of a kernel and not a pattern.
+        both = bool(lower) and bool(settings) and name == "prior"
+        other_shape = both and _has_patterns(lower) != _has_patterns(settings)
+        merged[name] = dict(settings) if renamed or other_shape else {**lower, **settings}
+    return merged
+
+
+def _has_patterns(settings: Table) -> bool:
+    return any(isinstance(value, Mapping) for value in settings.values())
+
+
+def in_words(name: str) -> str:
+    """Describe the default settings of a built-in data set in one line."""
+    settings = Settings.from_table(BUILT_IN.get(name, {}))
+    network, prior, run = settings.network, settings.prior, settings.run
+    shown = f"{prior['name']}({prior['scale']:g})" if prior else "default"
+    return (
+        f"{'-'.join(map(str, network.hidden))} {network.activation} units{'' if network.bias else ', no biases'}; "
+        f"{shown} prior; {settings.kernel.get('name', 'nuts').upper()}, {run.num_chains} chains x "
+        f"({run.num_warmup} + {run.num_draws})"
+    )

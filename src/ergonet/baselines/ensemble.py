@@ -1,0 +1,242 @@
+"""An ensemble of networks, each trained with early stopping.
+
+Each member draws its own initial values and its own validation rows, minimizes the mean negative log likelihood without
+a prior (early stopping is the regularization), and keeps the weights of the epoch with the lowest validation loss.
+Predictions are averaged over members. Source: Lau2018, section 4.2. It does not state the optimizer, the validation
+fraction or the patience; the defaults are ours.
+"""
+
+import time
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ergonet._checks import is_integer
+from ergonet._errors import CapabilityError, DivergedError, SamplingWarning, SettingError
+from ergonet._keys import key_of
+from ergonet._numbers import like
+from ergonet._types import Array, Count, PRNGKey, Scalar
+from ergonet.baselines.optimizers import Adam, Optimizer
+from ergonet.draws.samples import Samples
+from ergonet.draws.versions import versions
+from ergonet.inference.devices import CPU_OPTIONS, num_cores, worker_pool
+from ergonet.models.network_posterior import AbstractNetworkPosterior, NetworkPosterior
+from ergonet.models.streamed_posterior import StreamedPosterior
+
+ADAM = Adam()
+START_KEY, SPLIT_KEY, ORDER_KEY = range(3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleSamples(Samples):
+    """The members of an ensemble, as the draws of one chain.
+
+    Attributes:
+        best_epoch: epoch with the lowest validation loss `[member]`, counted from 1; 0 if no epoch improved on the
+            initial values, which the member then keeps.
+        validation_nll: validation loss at that epoch `[member]`, in nats per row.
+    """
+
+    best_epoch: np.ndarray
+    validation_nll: np.ndarray
+
+
+@dataclass(frozen=True)
+class EarlyStoppingEnsemble:
+    """An ensemble of networks trained with early stopping, which Lau2018 calls a committee.
+
+    Attributes:
+        size: number of members, at least 1.
+        optimizer: optimizer of each member, with its learning rate and batch size; see `Adam` and `SGD`.
+        validation: fraction of the rows that each member holds out for validation, in (0, 1).
+        patience: number of epochs without a lower validation loss after which training stops, at least 1.
+        most_epochs: maximum number of epochs, at least 1.
+    """
+
+    size: int = 10
+    optimizer: Optimizer = ADAM
+    validation: float = 0.2
+    patience: int = 20
+    most_epochs: int = 1000
+
+    def __post_init__(self):
+        for name in ("size", "patience", "most_epochs"):
+            value = getattr(self, name)
+            if not is_integer(value) or value < 1:
+                raise SettingError(f"`EarlyStoppingEnsemble({name}=...)` must be an integer above 0, got {value!r}.")
+        if not 0 < self.validation < 1:
+            raise SettingError(f"`EarlyStoppingEnsemble(validation=...)` must be in (0, 1), got {self.validation!r}.")
+
+    def fit(self, target: AbstractNetworkPosterior, *, seed: int) -> EnsembleSamples:
+        """Train all members.
+
+        Args:
+            target: posterior of a network; its prior is used for the initial values only.
+            seed: seed of all random numbers, 0 to 2^63 - 1.
+
+        Raises:
+            CapabilityError: the target is not the posterior of a network, or its rows are streamed.
+            DivergedError: no member improved its validation loss.
+            SettingError: there are too few rows for training or for validation.
+        """
+        if isinstance(target, StreamedPosterior):
+            raise CapabilityError("An ensemble keeps all rows on the device: `target` must not be streamed.")
+        if not isinstance(target, NetworkPosterior):
+            raise CapabilityError(f"`target` must be the posterior of a network, got {type(target).__name__}.")
+        num_validation = round(self.validation * target.num_rows)
+        num_train = target.num_rows - num_validation
+        if num_validation < 1 or num_train < self.optimizer.batch_size:
+            raise SettingError(
+                f"`EarlyStoppingEnsemble(validation={self.validation})` leaves {num_train} rows for training and "
+                f"{num_validation} for validation; a batch takes {self.optimizer.batch_size}."
+            )
+        began = time.perf_counter()
+        plan = Plan(num_validation, self.patience, self.most_epochs)
+        root = key_of(seed)
+        rows, program = target.rows(), _program(jax.local_devices()[0].platform)
+        with worker_pool(min(num_cores(), self.size)) as pool:
+            members = list(
+                pool.map(
+                    lambda member: jax.tree.map(
+                        np.asarray, program(self.optimizer, target, rows, jax.random.fold_in(root, member), plan)
+                    ),
+                    range(self.size),
+                )
+            )
+        elapsed = time.perf_counter() - began
+        self._report_untrained(sum(int(one.best_epoch) == 0 for one in members))
+        positions = np.stack([one.best for one in members])
+        epochs = np.asarray([one.epoch for one in members])
+        steps = num_train // self.optimizer.batch_size
+        return EnsembleSamples(
+            positions=positions[None],
+            stats={
+                "gradients": (epochs * steps).astype(np.int32)[None],
+                "nonfinite": ~np.all(np.isfinite(positions), axis=1)[None],
+            },
+            warmup_stats={},
+            seconds={"sampling": elapsed, "total": elapsed},
+            gradients={"sampling": int(epochs.sum() * steps)},
+            tuning={},
+            about={
+                "kernel": type(self).__name__,
+                "kernel_settings": repr(self),
+                "seed": int(seed),
+                "num_chains": 1,
+                "num_warmup": 0,
+                "num_draws": self.size,
+                "thin": 1,
+                "dim": target.dim,
+                "stopped_by": None,
+                "versions": versions(),
+            },
+            target=target,
+            best_epoch=np.asarray([one.best_epoch for one in members]),
+            validation_nll=np.asarray([one.best_loss for one in members]),
+        )
+
+    def _report_untrained(self, num_untrained: int) -> None:
+        """Warn of members that never improved on their initial values, which are draws from the prior."""
+        if not num_untrained:
+            return
+        rate = f"Lower the learning rate of `optimizer`, {self.optimizer.learning_rate:g}."
+        if num_untrained == self.size:
+            raise DivergedError(f"No member improved its validation loss. {rate}")
+        warnings.warn(
+            f"{num_untrained} of {self.size} members never improved their validation loss and keep their initial "
+            f"values. {rate}",
+            SamplingWarning,
+            stacklevel=3,
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings that are constants of the compiled training program."""
+
+    num_validation: int
+    patience: int
+    most_epochs: int
+
+
+class Member(eqx.Module):
+    """A member during training.
+
+    Attributes:
+        position: current weights `[dim]`.
+        memory: state of the optimizer.
+        best: weights with the lowest validation loss so far `[dim]`.
+        best_loss: that loss, nats per row.
+        best_epoch: the epoch of that loss, counted from 1; 0 for the initial values.
+        epoch: number of epochs so far.
+    """
+
+    position: Array
+    memory: Any
+    best: Array
+    best_loss: Scalar
+    best_epoch: Count
+    epoch: Count
+
+
+@cache
+def _program(platform: str) -> Any:
+    options: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if platform == "cpu" else {}
+    return eqx.filter_jit(train, **options)
+
+
+def train(optimizer: Optimizer, target: NetworkPosterior, rows: Any, key: PRNGKey, plan: Plan) -> Member:
+    """Train one member until early stopping."""
+    order = jax.random.permutation(jax.random.fold_in(key, SPLIT_KEY), target.num_rows)
+    held, learned = order[: plan.num_validation], order[plan.num_validation :]
+    validation = jax.tree.map(lambda leaf: leaf[held], rows)
+    num_batches = learned.size // optimizer.batch_size
+    position = target.initial_position(jax.random.fold_in(key, START_KEY))
+    zero = jnp.zeros((), jnp.int32)
+
+    def loss(position: Array, rows: Any) -> Scalar:
+        """Mean negative log likelihood."""
+        return (target.minibatch_potential(position, rows) + target.model.log_prior(position)) / target.num_rows
+
+    def improving(member: Member) -> Array:
+        return (member.epoch < plan.most_epochs) & (member.epoch - member.best_epoch < plan.patience)
+
+    def epoch(member: Member) -> Member:
+        mixed = jax.random.permutation(jax.random.fold_in(jax.random.fold_in(key, ORDER_KEY), member.epoch), learned)
+        batches = mixed[: num_batches * optimizer.batch_size].reshape(num_batches, optimizer.batch_size)
+
+        def step(number: Count, carry: tuple[Array, Any]) -> tuple[Array, Any]:
+            position, memory = carry
+            gradient = jax.grad(loss)(position, jax.tree.map(lambda leaf: leaf[batches[number]], rows))
+            update: Any
+            update, memory = optimizer.transformation.update(gradient, memory, position)
+            return position - like(optimizer.learning_rate, position) * update, memory
+
+        position, memory = lax.fori_loop(0, num_batches, step, (member.position, member.memory))
+        found = loss(position, validation)
+        better = found < member.best_loss
+        return Member(
+            position=position,
+            memory=memory,
+            best=jnp.where(better, position, member.best),
+            best_loss=jnp.where(better, found, member.best_loss),
+            best_epoch=jnp.where(better, member.epoch + 1, member.best_epoch),
+            epoch=member.epoch + 1,
+        )
+
+    start = Member(
+        position=position,
+        memory=optimizer.transformation.init(position),
+        best=position,
+        best_loss=loss(position, validation),
+        best_epoch=zero,
+        epoch=zero,
+    )
+    return lax.while_loop(improving, epoch, start)

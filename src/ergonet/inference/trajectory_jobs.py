@@ -1,0 +1,285 @@
+"""Jobs of full-batch kernels: one chain, or several vmapped chains in one program.
+
+The compiled programs are shared by all runs of a process, one set per platform. On a CPU each program runs on the
+thread that calls it, so that cores are used by chains and not by matrix products (Eigen's thread pool is disabled for
+these programs only; the rest of the user's process is not affected).
+"""
+
+import time
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ergonet._errors import StartError
+from ergonet._keys import seed_words
+from ergonet._types import Array
+from ergonet.adaptation.machine import Adaptation, Adaptations
+from ergonet.adaptation.stages import Stage, Warmup
+from ergonet.draws.callback import NoCallback, observe
+from ergonet.draws.recorder import Chunk
+from ergonet.draws.statistics import stored_fields
+from ergonet.draws.store import POSITIONS
+from ergonet.inference import batches, chains
+from ergonet.inference.chains import ChainRecord, Draws
+from ergonet.inference.devices import CPU_OPTIONS, Placement, worker_pool
+from ergonet.inference.jobs import CHUNK_SECONDS, MOST_TRIES, AbstractJob, RunPlan, Say, chunk_capacity, on_device
+from ergonet.samplers.base import AbstractKernel
+from ergonet.target.contract import AbstractTarget
+
+SELDOM = {"xla_backend_optimization_level": 1}  # programs that run a few dozen times are compiled with less effort
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Programs that start and advance the chains of a job, finish a stage, and pass draws to a callback."""
+
+    start: Any
+    advance: Any
+    finish_stage: Any
+    observe: Any
+
+
+@cache
+def programs(platform: str, *, is_batched: bool) -> Programs:
+    """The programs for one chain, or for vmapped chains."""
+    is_cpu = platform == "cpu"
+    often: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if is_cpu else {}
+    seldom: dict[str, Any] = {"compiler_options": CPU_OPTIONS | SELDOM} if is_cpu else {}
+    module: Any = batches if is_batched else chains
+    over_chains = eqx.filter_vmap(observe, in_axes=(None, 0, 0, None, None))
+    return Programs(
+        start=eqx.filter_jit(chains.start_chain, **seldom),
+        advance=eqx.filter_jit(module.advance_chain, **often),
+        finish_stage=eqx.filter_jit(module.finish_stage, **seldom),
+        observe=eqx.filter_jit(over_chains if is_batched else observe, **often),
+    )
+
+
+class Carried(eqx.Module):
+    """The chains of a job between chunks, and the callback's summaries; both `[chain, ...]` for vmapped chains."""
+
+    chains: ChainRecord
+    summary: Any
+
+
+@dataclass(frozen=True)
+class TrajectoryPlan:
+    """What the trajectory jobs of a run have in common.
+
+    Attributes:
+        kernel: the transition kernel.
+        warmup: the stages of the warm-up.
+        thin: transitions per draw after the warm-up, at least 1.
+        run: what all kinds of jobs have in common.
+    """
+
+    kernel: AbstractKernel
+    warmup: Warmup
+    thin: int
+    run: RunPlan
+
+    @cached_property
+    def adaptations(self) -> Adaptations:
+        """The active learners in each stage, and during sampling."""
+        return Adaptations.of(self.warmup, self.kernel.warmup())
+
+
+def trajectory_jobs(plan: TrajectoryPlan, target: AbstractTarget, placement: Placement) -> list[AbstractJob]:
+    """Make a job for each group of chains."""
+    return [
+        TrajectoryJob(plan, target, chains=group, device=device, is_batched=placement.is_batched)
+        for group, device in zip(placement.groups, placement.devices, strict=True)
+    ]
+
+
+class TrajectoryJob(AbstractJob):
+    """One or more chains of a device, advanced from stage to stage."""
+
+    def __init__(
+        self, plan: TrajectoryPlan, target: AbstractTarget, *, chains: tuple[int, ...], device: Any, is_batched: bool
+    ):
+        super().__init__(chains, target)
+        self.counters |= {"stage": 0, "in_stage": 0, "warmup": 0, "draws": 0}
+        self._plan, self._device, self._is_batched = plan, device, is_batched
+        self._there = on_device(device, target)
+        self._seconds_per_transition = 0.0
+        self._capacity = 1
+
+    @property
+    def _programs(self) -> Programs:
+        return programs(self._device.platform, is_batched=self._is_batched)
+
+    @property
+    def program(self) -> Hashable:
+        return type(self), id(self._plan), id(self.target)
+
+    @property
+    def total(self) -> int:
+        return self._plan.run.num_warmup + self._plan.run.num_draws * self._plan.thin
+
+    @property
+    def is_warmup(self) -> bool:
+        return self.counters["stage"] < len(self._plan.warmup.stages)
+
+    @property
+    def step_size(self) -> float:
+        return float(np.mean(self.record.chains.tuning.step_size))
+
+    def start(self) -> None:
+        records = [self._start(chain) for chain in self.chains]
+        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if self._is_batched else records[0]
+        blank = self._plan.run.callback.blank()
+        if self._is_batched:
+            blank = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(records), *jnp.shape(leaf))), blank)
+        self.record = on_device(self._device, Carried(together, blank))
+        self._capacity = chunk_capacity(self.target.dim, records[0].state.position.dtype.itemsize)
+
+    def _start(self, chain: int) -> ChainRecord:
+        """Start a chain where the potential and its gradient are finite, with at most 100 attempts."""
+        plan, seed = self._plan, self._plan.run.seed
+        start = programs(self._device.platform, is_batched=False).start
+        given = None if plan.run.init is None else plan.run.init[chain]
+        record = None
+        for attempt in range(MOST_TRIES if given is None else 1):
+            numbers = np.asarray([*seed_words(seed), chain, attempt], np.uint32)
+            record = start(plan.kernel, self.target, plan.adaptations.search, numbers, given)
+            if np.isfinite(record.state.potential) and np.all(np.isfinite(record.state.gradient)):
+                return record
+        assert record is not None
+        raise _no_start(self.target, chain, record.state.position, is_given=given is not None)
+
+    def fields(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+        dtype = self.record.chains.state.position.dtype
+        return stored_fields(chains.declared(self._plan.kernel), dtype) | {POSITIONS: ((self.target.dim,), dtype)}
+
+    def compile(self) -> None:
+        """Compile every program, so that nothing compiles later.
+
+        One program is traced while the other compiles. Compiling them in parallel would gain nothing, because XLA uses
+        several threads for each, and would increase peak memory.
+        """
+        positional, named = self._advance_arguments(self._plan.adaptations.sampling, 0)
+        with worker_pool(1) as pool:
+            finishing = self._programs.finish_stage.lower(*self._finish_arguments(self._plan.adaptations.search))
+            compiling = [pool.submit(finishing.compile)]
+            compiling.append(pool.submit(self._programs.advance.lower(*positional, **named).compile))
+            for future in compiling:
+                future.result()
+
+    def search(self, say: Say) -> None:
+        if "step_size" in self._plan.kernel.warmup().learned:
+            self._finish(self._plan.adaptations.search)
+
+    def _finish(self, adaptation: Adaptation) -> None:
+        arguments = self._finish_arguments(adaptation)
+        self.record = Carried(self._programs.finish_stage(*arguments), self.record.summary)
+
+    def _finish_arguments(self, adaptation: Adaptation) -> tuple[Any, ...]:
+        return self._plan.kernel, self._there, self.record.chains, adaptation
+
+    def _advance_arguments(self, adaptation: Adaptation, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        positional = (self._plan.kernel, self._there, self.record.chains, adaptation, np.asarray(count, np.int32))
+        return positional, {"thin": np.asarray(self._thin, np.int32), "capacity": self._capacity}
+
+    @property
+    def _thin(self) -> int:
+        return 1 if self.is_warmup else self._plan.thin
+
+    def advance(self) -> Chunk:
+        began, counters, is_warmup, thin = time.perf_counter(), self.counters, self.is_warmup, self._thin
+        stage = self._plan.warmup.stages[counters["stage"]] if is_warmup else None
+        left = stage.num_transitions - counters["in_stage"] if stage else self._plan.run.num_draws - counters["draws"]
+        count = min(left, self._chunk_size())
+        adaptations = self._plan.adaptations
+        adaptation = adaptations.stages[counters["stage"]] if is_warmup else adaptations.sampling
+        positional, named = self._advance_arguments(adaptation, count)
+        record, draws = self._programs.advance(*positional, **named)
+        self.record = Carried(record, self.record.summary)
+        fields = self._fields(draws, count) | self._shown(draws, count)
+        name = "warmup" if is_warmup else "draws"
+        start = counters[name]
+        counters[name] += count
+        counters["transitions"] += count * thin
+        if stage:
+            self._end_chunk_of(stage, count)
+        self._seconds_per_transition = (time.perf_counter() - began) / (count * thin)
+        return Chunk(chains=self.chains, is_warmup=is_warmup, start=start, fields=fields)
+
+    def _end_chunk_of(self, stage: Stage, count: int) -> None:
+        self.counters["in_stage"] += count
+        if self.counters["in_stage"] == stage.num_transitions:
+            self._finish(self._plan.adaptations.stages[self.counters["stage"]])
+            self.counters |= {"stage": self.counters["stage"] + 1, "in_stage": 0}
+
+    def _chunk_size(self) -> int:
+        """Number of draws that take about half a second at the speed of the last chunk."""
+        if not self._seconds_per_transition:
+            return min(10, self._capacity)
+        per_draw = self._seconds_per_transition * self._thin
+        return max(1, min(self._capacity, int(CHUNK_SECONDS / per_draw)))
+
+    def _fields(self, draws: Draws, count: int) -> dict[str, np.ndarray]:
+        fields = {name: np.asarray(values)[..., :count] for name, values in draws.stats.items()}
+        if not self.is_warmup:
+            fields[POSITIONS] = np.asarray(draws.positions)[..., :count, :]
+        return fields if self._is_batched else {name: values[None] for name, values in fields.items()}
+
+    def _shown(self, draws: Draws, count: int) -> dict[str, np.ndarray]:
+        """The figures of the callback, which counts draws after the warm-up."""
+        callback = self._plan.run.callback
+        if isinstance(callback, NoCallback):
+            return {}
+        weight = jnp.asarray(not self.is_warmup, draws.positions.dtype)
+        arguments = self.record.summary, draws.positions, weight, np.asarray(count, np.int32)
+        summary, curve = self._programs.observe(callback, *arguments)
+        self.record = Carried(self.record.chains, summary)
+        figures = {name: np.asarray(values)[..., :count] for name, values in curve.items()}
+        return figures if self._is_batched else {name: values[None] for name, values in figures.items()}
+
+    def _each(self, tree: Any) -> list[Any]:
+        """Split a tree into one tree per chain."""
+        if not self._is_batched:
+            return [tree]
+        return [jax.tree.map(lambda leaf, index=index: leaf[index], tree) for index in range(len(self.chains))]
+
+    def tuning(self) -> dict[str, np.ndarray]:
+        records = self._each(self.record.chains)
+        reports = [self._plan.adaptations.sampling.report(one.memories) for one in records]
+        return {
+            "step_size": np.stack([np.asarray(one.tuning.step_size) for one in records]),
+            "num_steps": np.stack([np.asarray(one.tuning.num_steps) for one in records]),
+            "inverse_mass_matrix": np.stack(
+                [np.asarray(one.tuning.metric.inverse_mass_matrix(one.state.position)) for one in records]
+            ),
+            **{name: np.stack([np.asarray(report[name]) for report in reports]) for name in reports[0]},
+        }
+
+    def summaries(self) -> list[Any]:
+        return self._each(self.record.summary)
+
+    def about(self) -> dict[str, Any]:
+        kernel, warmup = self._plan.kernel, self._plan.warmup
+        return {
+            "kernel": type(kernel).__name__,
+            "kernel_settings": repr(kernel),
+            "target_acceptance": warmup.target_acceptance if "step_size" in kernel.warmup().learned else None,
+            "max_doublings": getattr(kernel, "max_doublings", None),
+            "thin": self._plan.thin,
+            "num_warmup": warmup.num_transitions,
+        }
+
+
+def _no_start(target: AbstractTarget, chain: int, position: Array, *, is_given: bool) -> StartError:
+    culprit = target.explain(position)
+    if is_given:
+        return StartError(f"`init` of chain {chain} has no finite density and gradient: {culprit}.")
+    return StartError(
+        f"Chain {chain}: none of {MOST_TRIES} initial values had a finite density and gradient. At the last one, "
+        f"{culprit}. Check the scale of the data and the prior, or pass `init`."
+    )

@@ -1,0 +1,107 @@
+"""The arguments of a run, validated once before any work."""
+
+import os
+from concurrent.futures import Executor
+from typing import Any
+
+import jax
+import numpy as np
+
+from ergonet._checks import LARGEST_COUNT, is_integer, is_number
+from ergonet._errors import CapabilityError, SettingError
+from ergonet.adaptation.recipes import check_num_warmup
+from ergonet.draws.callback import AbstractCallback
+from ergonet.draws.retention import AbstractRetention
+from ergonet.draws.store import AbstractStore, MemoryStore, ZarrStore
+from ergonet.samplers.base import AbstractKernel
+from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
+from ergonet.target.capabilities import Rows
+from ergonet.target.contract import AbstractTarget, require
+
+
+def validate_numbers(
+    *, num_chains: Any, num_warmup: Any, num_draws: Any, thin: Any, seed: Any, time_limit: Any
+) -> None:
+    """Validate the numeric arguments of a run.
+
+    Raises:
+        SettingError: a number is not an integer or is out of range; names the argument.
+    """
+    check_num_warmup(num_warmup)
+    for name, value in (("num_chains", num_chains), ("num_draws", num_draws), ("thin", thin)):
+        if not is_integer(value) or value < 1:
+            raise SettingError(f"`{name}` must be an integer of at least 1, got {value!r}.")
+    if thin > LARGEST_COUNT:
+        raise SettingError(f"`thin` must be at most {LARGEST_COUNT}, got {thin!r}.")
+    if not is_integer(seed) or not 0 <= seed < 2**63:
+        raise SettingError(f"`seed` must be an integer from 0 to 2^63 - 1, got {seed!r}.")
+    if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
+        raise SettingError(f"`time_limit` must be above 0 seconds, got {time_limit!r}.")
+
+
+def validate_target(target: Any, kernel: Any) -> None:
+    """Validate that a target and a kernel match.
+
+    Raises:
+        CapabilityError: one of them has the wrong type, or a minibatch kernel is used for a target without minibatches.
+        SettingError: the batch size exceeds the number of rows.
+    """
+    if not isinstance(target, AbstractTarget):
+        raise CapabilityError(
+            f"`target` must be a target, got {type(target).__name__}. Make one with "
+            f"`Target.from_logdensity(logdensity_fn, example)` or `BayesianNetwork(...).condition(x, y)`."
+        )
+    if isinstance(kernel, AbstractKernel):
+        return
+    if not isinstance(kernel, AbstractMinibatchKernel):
+        raise CapabilityError(f"`kernel` must be a kernel such as `ergonet.NUTS()`, got {kernel!r}.")
+    num_rows = require(target, Rows, type(kernel).__name__).num_rows
+    if kernel.batch_size > num_rows:
+        raise SettingError(
+            f"`{type(kernel).__name__}(batch_size={kernel.batch_size})` is more than the number of "
+            f"rows, {num_rows}. Use a smaller batch, or a full-batch kernel such as `ergonet.NUTS()`."
+        )
+
+
+def validate_plugins(retention: Any, callback: Any, executor: Any) -> None:
+    """Validate objects passed to a run; None is allowed.
+
+    Raises:
+        SettingError: an object has the wrong type.
+    """
+    for name, value, kind, example in (
+        ("retention", retention, AbstractRetention, "`ergonet.retention.Last(100)`"),
+        ("callback", callback, AbstractCallback, "`ergonet.RunningPrediction(model, x, y)`"),
+        ("executor", executor, Executor, "`concurrent.futures.ThreadPoolExecutor(4)`"),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise SettingError(f"`{name}` must be None or such as {example}, got {value!r}.")
+
+
+def validate_init(init: Any, dim: int, num_chains: int) -> np.ndarray | None:
+    """Initial values `[chain, dim]` from the user's `[dim]` or `[chain, dim]`; None if none are given.
+
+    Raises:
+        SettingError: `init` has another shape.
+    """
+    if init is None:
+        return None
+    positions = np.asarray(init)
+    if positions.shape == (dim,):
+        positions = np.broadcast_to(positions, (num_chains, dim))
+    if positions.shape != (num_chains, dim):
+        raise SettingError(
+            f"`init` must have shape [{dim}] or [{num_chains}, {dim}] (chain, dim), got {list(positions.shape)}."
+        )
+    return positions.astype(jax.dtypes.canonicalize_dtype(float))
+
+
+def open_store(store: Any) -> AbstractStore:
+    """Open the store given by None, a path, or a store."""
+    if store is None:
+        return MemoryStore()
+    if isinstance(store, AbstractStore):
+        return store
+    if isinstance(store, str | os.PathLike):
+        return ZarrStore(store)
+    raise SettingError(f"`store` must be None, a path or a store, got {store!r}.")

@@ -1,1 +1,0 @@
-"""Networks from other libraries."""

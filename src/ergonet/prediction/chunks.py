@@ -1,0 +1,85 @@
+"""Draws and rows in chunks of one shape: memory is bounded, and one compiled program serves every chunk."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ergonet._errors import CapabilityError, DataError
+from ergonet._types import Array
+from ergonet.models.network_posterior import BayesianNetwork
+
+DRAW_CHUNK = 64  # draws whose outputs are held at once
+ROW_CHUNKS = (32, 256)  # rows per chunk: the smaller size if all rows fit in it
+IN_MEMORY_BYTES = 256 * 2**20  # stored positions up to this size are read once, larger ones once per chunk of rows
+
+
+def readable(positions: Any) -> Any:
+    """Load small stored positions into memory; leave larger ones on disk, to be read in chunks."""
+    is_small = math.prod(positions.shape) * np.dtype(positions.dtype).itemsize <= IN_MEMORY_BYTES
+    return np.asarray(positions[...]) if is_small else positions
+
+
+class Rows:
+    """Inputs and targets in chunks of one shape; the last chunk is padded by repeating the final row."""
+
+    def __init__(self, model: BayesianNetwork, x: Any, y: Any = None):
+        if model.network.rows_interact:
+            raise CapabilityError(
+                "Predictions need a network whose outputs for a row depend on that row and the weights only, but this "
+                "one normalizes by the statistics of all rows in a call. Fix the rows that supply the statistics and "
+                "pass the result: "
+                "`predict(..., model=BayesianNetwork(network.with_reference(x[:500]), prior, likelihood))`."
+            )
+        self._model = model
+        self._x = _checked_inputs(x)
+        self.count = self._x.shape[0]
+        self.num_outputs = model.num_outputs(model.network.prepare(self._x[:1]))
+        self._targets: np.ndarray | None = None
+        if y is not None:
+            if np.shape(y)[:1] != (self.count,):
+                raise DataError(f"`x` has {self.count} rows, but `y` has shape {list(np.shape(y))}. They must match.")
+            self._targets = np.asarray(model.likelihood.prepare(y, self.num_outputs))
+
+    def chunk_size(self, most_outputs: int | None = None) -> int:
+        """Number of rows per chunk; with `most_outputs`, small enough that a draw has at most so many outputs."""
+        size = next((size for size in ROW_CHUNKS if self.count <= size), ROW_CHUNKS[-1])
+        return size if most_outputs is None else max(1, min(size, most_outputs // self.num_outputs))
+
+    def chunks(self, size: int) -> Iterator[tuple[Array, Array | None]]:
+        """Yield the prepared inputs and targets (None without `y`) of each chunk."""
+        for start in range(0, self.count, size):
+            index = np.minimum(np.arange(start, start + size), self.count - 1)
+            inputs = jax.device_put(self._model.network.prepare(self._x[index]))
+            targets = None if self._targets is None else self._targets[:, index].astype(inputs.dtype)
+            yield inputs, jax.device_put(targets)
+
+
+def _checked_inputs(x: Any) -> np.ndarray:
+    inputs = np.asarray(x)
+    if inputs.ndim < 1 or inputs.shape[0] == 0:
+        raise DataError(f"`x` must have at least 1 row, got shape {list(inputs.shape)}.")
+    inputs = inputs if np.issubdtype(inputs.dtype, np.floating) else inputs.astype(np.float32)
+    bad = ~np.isfinite(inputs.reshape(len(inputs), -1))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise DataError(
+            f"`x` contains {int(bad.sum())} NaN or infinite values, the first at row {row}, column {column} "
+            f"(counted from 0). Drop these rows or impute the values."
+        )
+    return inputs
+
+
+def draw_chunks(positions: Any, weights: np.ndarray) -> Iterator[tuple[Array, np.ndarray]]:
+    """Yield the positions of all chains in chunks `[DRAW_CHUNK, dim]` with a weight per row; padding has weight 0."""
+    num_chains, num_draws, _ = positions.shape
+    for chain in range(num_chains):
+        for start in range(0, num_draws, DRAW_CHUNK):
+            chunk = np.asarray(positions[chain, start : start + DRAW_CHUNK])
+            missing = DRAW_CHUNK - len(chunk)
+            if missing:
+                chunk = np.concatenate([chunk, np.repeat(chunk[-1:], missing, axis=0)])
+            yield jnp.asarray(chunk), np.pad(weights[chain, start : start + DRAW_CHUNK], (0, missing))

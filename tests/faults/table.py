@@ -1,0 +1,213 @@
+"""Faults to plant, each with the test that has to fail.
+
+A fault is a substitution in one file of the library. Where the code has changed so that its text occurs no more, the
+fault has to be written anew: `tests/unit/test_faults_can_be_planted.py` says so.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A mistake that could be made.
+
+    Attributes:
+        name: what is wrong, in a few words.
+        file: in `src/ergonet`.
+        right: the text as it is.
+        wrong: the text with the fault.
+        test: what pytest is given; every path with its `-k` expression.
+    """
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+    test: tuple[str, str]
+
+
+JOINT, BEGIN = "tests/laws/test_joint.py", "tests/laws/test_begin.py"
+INTEGERS, ORBITS = "tests/laws/test_doubling_on_integers.py", "tests/laws/test_doubling_on_orbits.py"
+FIXED, WINDOWED = "tests/laws/test_fixed_trajectory.py", "tests/laws/test_windowed.py"
+ESTIMATORS = "tests/unit/estimators/test_estimators.py"
+
+FAULTS = (
+    # Five that no test of the first suite caught.
+    Fault(
+        "HMC always accepts where the probability is above 0.7",
+        "samplers/common.py",
+        "accepted = uniform < probability\n",
+        "accepted = uniform < jnp.where(probability > 0.7, 1.0, probability)\n",
+        (JOINT, "accepted_as_often and hmc and not direction and not gibbs"),
+    ),
+    Fault(
+        "the offset in a window is never its last place",
+        "samplers/windowed_hmc.py",
+        "jax.random.randint(window_key, (), 0, window)",
+        "jax.random.randint(window_key, (), 0, jnp.maximum(window - 1, 1))",
+        (BEGIN, "every_place"),
+    ),
+    Fault(
+        "Dynamical A and B never swap the order of the blocks",
+        "samplers/dynamical.py",
+        "hyperparameters_first=jax.random.bernoulli(key_order)",
+        "hyperparameters_first=jnp.zeros((), bool)",
+        (JOINT, "joint_distribution and dynamical"),
+    ),
+    Fault(
+        "the log slice level is 0.97 of what it should be",
+        "trajectory/selection.py",
+        "return jnp.log1p(-uniform)",
+        "return 0.97 * jnp.log1p(-uniform)",
+        (BEGIN, "level_of_a_slice"),
+    ),
+    Fault(
+        "the upper level of an interval is 2 % too low",
+        "estimators/regressor.py",
+        "levels=(0.5 - level / 2, 0.5 + level / 2)",
+        "levels=(0.5 - level / 2, 0.98 * (0.5 + level / 2))",
+        (ESTIMATORS, "both_tails"),
+    ),
+    # Ten common ones.
+    Fault(
+        "the accept step is dropped",
+        "samplers/common.py",
+        "accepted = uniform < probability\n",
+        "accepted = uniform < 2.0\n",
+        (FIXED, "state_moves"),
+    ),
+    Fault(
+        "the sign of a Jacobian",
+        "models/precision.py",
+        "return shape * (log_precision - log_mean) - shape * ratio + constant",
+        "return (shape - 2) * (log_precision - log_mean) - shape * ratio + constant",
+        ("tests/unit/models/prior/test_hierarchical.py", "scipy"),
+    ),
+    Fault(
+        "a shape parameter is off by a half",
+        "models/precision.py",
+        "jax.random.loggamma(key, alpha / 2 + count / 2,",
+        "jax.random.loggamma(key, alpha / 2 + count / 2 + 0.5,",
+        ("tests/unit/models/prior/test_hierarchical.py", "given_weights_are_gamma"),
+    ),
+    Fault(
+        "a multinomial weight is off by 1 %",
+        "trajectory/selection.py",
+        "        return -energy_error\n",
+        "        return -1.01 * energy_error\n",
+        (INTEGERS, "balance_without_turns"),
+    ),
+    Fault(
+        "a factor of the noise is missing",
+        "samplers/stochastic/sgld.py",
+        "jnp.sqrt(2 * ",
+        "jnp.sqrt(",
+        ("tests/laws/test_minibatch_kernels.py", "sgld_is_discretized"),
+    ),
+    Fault(
+        "a stale gradient after a Gibbs draw",
+        "samplers/gibbs_hmc.py",
+        "self.update.init(given, trajectory.weights), tuning)",
+        "trajectory.update.start, tuning)",
+        ("tests/statistical/test_conformance_blocks.py", "first_gradient"),
+    ),
+    Fault(
+        "every chain has the key of the first",
+        "inference/chains.py",
+        "key = jax.random.fold_in(key_of_words(low, high), chain)",
+        "key = jax.random.fold_in(key_of_words(low, high), 0 * chain)",
+        ("tests/unit/inference/test_determinism.py", "chain"),
+    ),
+    Fault(
+        "thinning is off by one",
+        "inference/chains.py",
+        "lax.fori_loop(0, thin, transition, start)",
+        "lax.fori_loop(0, thin - (thin > 1), transition, start)",
+        ("tests/unit/inference/test_determinism.py", "thin"),
+    ),
+    Fault(
+        "the scale of a target is not undone",
+        "estimators/regressor.py",
+        "values = np.asarray(scaled) * self.target_sd_ + ",
+        "values = np.asarray(scaled) + ",
+        (ESTIMATORS, "units_of_y"),
+    ),
+    Fault(
+        "the quantile of a mixture is one draw short",
+        "prediction/quantiles.py",
+        "return lax.fori_loop(0, num_draws, add, jnp.zeros_like(values)) / num_draws",
+        "return lax.fori_loop(1, num_draws, add, jnp.zeros_like(values)) / num_draws",
+        ("tests/unit/prediction/test_quantiles.py", "mixture"),
+    ),
+    # Ten that the tests' helpers know.
+    Fault(
+        "a subtree always replaces the draw of the tree",
+        "trajectory/selection.py",
+        "return jnp.minimum(1.0, jnp.exp(log_subtree - log_tree))",
+        "return jnp.ones_like(log_tree)",
+        (INTEGERS, "balance_without_turns"),
+    ),
+    Fault(
+        "a subtree replaces the draw of the tree by the inverse ratio",
+        "trajectory/selection.py",
+        "jnp.exp(log_subtree - log_tree)",
+        "jnp.exp(log_tree - log_subtree)",
+        (INTEGERS, "balance_without_turns"),
+    ),
+    Fault(
+        "a leaf replaces the draw of its subtree too often",
+        "trajectory/selection.py",
+        "return jnp.exp(log_weight - log_total)",
+        "return jnp.minimum(1.0, 2 * jnp.exp(log_weight - log_total))",
+        (INTEGERS, "balance_without_turns"),
+    ),
+    Fault(
+        "states are weighed by e^+H",
+        "trajectory/selection.py",
+        "        return -energy_error\n",
+        "        return energy_error\n",
+        (INTEGERS, "balance_without_turns"),
+    ),
+    Fault(
+        "a slice has its states on the wrong side",
+        "trajectory/selection.py",
+        "jnp.where(threshold <= -energy_error, 0.0, -jnp.inf)",
+        "jnp.where(threshold <= energy_error, 0.0, -jnp.inf)",
+        (INTEGERS, "every_level"),
+    ),
+    Fault(
+        "a turn inside a subtree does not reject it",
+        "trajectory/doubling.py",
+        "rejected=divergent | turned_inside,",
+        "rejected=divergent,",
+        (INTEGERS, "random_turns"),
+    ),
+    Fault(
+        "the windows' ratio is upside down",
+        "trajectory/windowed.py",
+        "jnp.exp(t.log_weights[1] - t.log_weights[0])",
+        "jnp.exp(t.log_weights[0] - t.log_weights[1])",
+        (WINDOWED, "balance_is_exact"),
+    ),
+    Fault(
+        "half kicks of the split leapfrog are whole",
+        "trajectory/split.py",
+        "momentum = phase.momentum - 0.5 * move * phase.gradient",
+        "momentum = phase.momentum - move * phase.gradient",
+        ("tests/laws/test_split_leapfrog.py", "volume or there_and_back"),
+    ),
+    Fault(
+        "a trajectory never goes backward",
+        "trajectory/doubling.py",
+        "jnp.where(forward == 1, step_size, -step_size)",
+        "step_size",
+        (ORBITS, "balance_along"),
+    ),
+    Fault(
+        "acceptance ignores the energy of the momentum",
+        "samplers/common.py",
+        "ratio = jnp.exp(self.energy_start - self.energy)",
+        "ratio = jnp.exp(self.start.potential - self.end.potential)",
+        (FIXED, "balances"),
+    ),
+)

@@ -1,0 +1,244 @@
+"""The scikit-learn faces, used as a user would use them."""
+
+import pickle
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, make_moons
+from sklearn.exceptions import DataConversionWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+
+from ergonet import HMC, NUTS, BayesianClassifier, BayesianRegressor, priors
+from ergonet._errors import CapabilityError, DataError, RunDirectoryError, SamplingWarning, SettingError
+from ergonet.assembly import build
+from ergonet.assembly.settings import ModelSettings
+
+pytestmark = pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")
+SHORT: dict[str, Any] = {
+    "hidden": (6,),
+    "kernel": HMC(num_steps=12),
+    "num_chains": 2,
+    "num_warmup": 80,
+    "num_draws": 80,
+}
+
+
+def settings(**changed: Any) -> Any:
+    """Settings of a short run, some of them changed."""
+    return SHORT | changed
+
+
+def kernel_of(choice: Any) -> Any:
+    """The kernel of an estimator's parameter."""
+    return build.kernel(ModelSettings(kernel=choice))
+
+
+def copy_of(estimator: Any) -> Any:
+    """An unfitted estimator with the same parameters."""
+    return clone(estimator)
+
+
+@pytest.fixture(scope="module")
+def moons():
+    x, y = make_moons(120, noise=0.15, random_state=0)
+    return x, np.array(["left", "right"])[y]
+
+
+@pytest.fixture(scope="module")
+def line():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, size=(80, 2))
+    return x, 100 + 30 * np.tanh(x[:, 0]) + 3 * rng.normal(size=80)
+
+
+@pytest.fixture(scope="module")
+def classifier(moons):
+    return BayesianClassifier(**SHORT, random_state=0).fit(*moons)
+
+
+@pytest.fixture(scope="module")
+def regressor(line):
+    return BayesianRegressor(**SHORT, random_state=0).fit(*line)
+
+
+def test_classifier_keeps_labels_and_tells_moons_apart(classifier, moons):
+    x, y = moons
+    assert list(classifier.classes_) == ["left", "right"]
+    assert classifier.score(x, y) > 0.85
+    probabilities = classifier.predict_proba(x)
+    assert probabilities.shape == (120, 2)
+    assert np.allclose(probabilities.sum(1), 1, atol=1e-5)
+    assert np.allclose(np.exp(classifier.predict_log_proba(x)), probabilities)
+    assert set(np.unique(classifier.sample_y(x, n_samples=5, random_state=1))) == {"left", "right"}
+
+
+def test_regressor_predicts_in_the_units_of_y(regressor, line):
+    x, y = line
+    mean, sd = regressor.predict(x, return_std=True)
+    interval = regressor.predict_interval(x, level=0.9)
+    assert regressor.score(x, y) > 0.9
+    assert mean.shape == sd.shape == (80,)
+    assert interval.shape == (80, 2)
+    assert 0.8 < np.mean((interval[:, 0] < y) & (y < interval[:, 1])) <= 1
+    assert 2 < np.median(sd) < 6
+    draws = regressor.sample_y(x, n_samples=200, random_state=0)
+    assert draws.shape == (80, 200)
+    assert np.abs(draws.mean(1) - mean).max() < 5 * sd.max() / np.sqrt(200)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.99])
+def test_both_tails_of_an_interval_hold_their_share_of_the_mixture(regressor, line, level):
+    """What lies beyond each end, by the mixture's own distribution function: exact, not sampled."""
+    x, model = line[0][:10], regressor.model_
+    positions = regressor.samples_.positions.reshape(-1, regressor.samples_.positions.shape[-1])
+    weights, own = jax.vmap(model.split)(positions)
+    outputs = jax.vmap(model.network.apply, (0, None))(
+        weights, model.network.prepare(jnp.asarray(regressor._inputs(x)))
+    )[:, 0]
+    scales = np.asarray(jax.vmap(model.likelihood.scale)(own)).reshape(-1, 1)
+    ends = (regressor.predict_interval(x, level=level) - regressor.target_mean_) / regressor.target_sd_
+    below = [stats.norm.cdf(end, outputs, scales).mean(axis=0) for end in ends.T]
+    np.testing.assert_allclose(below, np.broadcast_to([[0.5 - level / 2], [0.5 + level / 2]], (2, 10)), atol=2e-5)
+
+
+def test_kernels_by_name_with_their_settings():
+    chosen = {"name": "hmc", "num_steps": 9}
+    assert kernel_of("hmc") == kernel_of({"name": "hmc"}) == HMC()
+    assert kernel_of(chosen) == HMC(num_steps=9) != HMC()
+    assert kernel_of(None) == NUTS()
+
+
+@pytest.mark.parametrize("bad", [3, {"name": 3}, ["hmc"], NUTS])
+def test_a_kernel_of_another_kind_is_refused(bad):
+    with pytest.raises(SettingError, match=r"`kernel=.*` is not known: give a name such as 'nuts'"):
+        kernel_of(bad)
+
+
+@pytest.mark.slow
+def test_several_targets_and_a_column_of_targets(line):
+    x, y = line
+    both = BayesianRegressor(**SHORT, random_state=0).fit(x, np.column_stack([y, -y]))
+    assert both.predict(x).shape == (80, 2)
+    assert both.predict_interval(x).shape == (80, 2, 2)
+    assert both.sample_y(x, n_samples=3).shape == (80, 2, 3)
+    column = BayesianRegressor(**SHORT, random_state=0).fit(x, y[:, None])
+    assert column.predict(x).shape == (80, 1)
+
+
+@pytest.mark.slow
+def test_known_noise_is_in_the_units_of_y(line):
+    x, y = line
+    fitted = BayesianRegressor(**SHORT, noise=3.0, random_state=0).fit(x, y)
+    _, sd = fitted.predict(x, return_std=True)
+    assert sd.min() >= 3.0 - 1e-3
+
+
+def test_the_same_seed_gives_the_same_draws(classifier, moons):
+    again = copy_of(classifier).fit(*moons)
+    assert np.array_equal(again.samples_.positions, classifier.samples_.positions)
+    other = copy_of(classifier).set_params(random_state=1).fit(*moons)
+    assert not np.array_equal(other.samples_.positions, classifier.samples_.positions)
+
+
+def test_joblib_and_pickle_keep_predictions(classifier, moons, tmp_path):
+    joblib.dump(classifier, tmp_path / "model.joblib")
+    copies: list[Any] = [joblib.load(tmp_path / "model.joblib"), pickle.loads(pickle.dumps(classifier))]
+    for copy in copies:
+        assert np.array_equal(copy.predict_proba(moons[0]), classifier.predict_proba(moons[0]))
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_saved_without_pickle_and_loaded(kind, request, moons, line, tmp_path):
+    data = moons if kind == "classifier" else line
+    fitted = (
+        copy_of(request.getfixturevalue(kind))
+        .set_params(kernel={"name": "hmc", "num_steps": 9}, num_warmup=20, num_draws=20)
+        .fit(*data)
+    )
+    fitted.save(tmp_path / "model")
+    loaded = type(fitted).load(tmp_path / "model")
+    assert np.array_equal(loaded.predict(data[0]), fitted.predict(data[0]))
+    assert loaded.get_params() == fitted.get_params()
+    with pytest.raises(RunDirectoryError, match="exists"):
+        fitted.save(tmp_path / "model")
+    with pytest.raises(CapabilityError, match="prior"):
+        fitted.set_params(prior=priors.Normal(1.0)).save(tmp_path / "other")
+    with pytest.raises(RunDirectoryError, match=r"estimator\.json"):
+        type(fitted).load(tmp_path)
+
+
+@pytest.mark.slow
+def test_pipeline_grid_search_and_cross_validation(moons):
+    x, y = moons
+    pipeline = make_pipeline(MinMaxScaler(), BayesianClassifier(**SHORT, random_state=0))
+    assert cross_val_score(pipeline, x, y, cv=2).mean() > 0.75
+    search = GridSearchCV(BayesianClassifier(**SHORT, random_state=0), {"prior": ["normal", "fan-in-normal"]}, cv=2)
+    assert search.fit(x, y).best_score_ > 0.75
+
+
+def test_feature_names_are_checked(line):
+    x, y = line
+    frame = pd.DataFrame(x, columns=["a", "b"])
+    fitted = BayesianRegressor(**SHORT, random_state=0).fit(frame, y)
+    assert list(fitted.feature_names_in_) == ["a", "b"]
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(frame.rename(columns={"b": "c"}))
+    with pytest.raises(ValueError, match="2 features"):
+        fitted.predict(x[:, :1])
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"num_draws": -5}, "`num_draws` must be an integer of at least 1, got -5"),
+        ({"num_chains": 0}, "`num_chains` must be an integer of at least 1, got 0"),
+        ({"activation": "tanhh"}, "Did you mean 'tanh'"),
+        ({"kernel": "nutss"}, "Did you mean 'nuts'"),
+        ({"prior": "norml"}, "Did you mean 'normal'"),
+        ({"hidden": (0,)}, r"`hidden` must be whole numbers of at least 1, .* got \(0,\)"),
+        ({"likelihood": "gaussian"}, "is not for classification"),
+    ],
+)
+def test_impossible_settings_are_refused(moons, setting, message):
+    with pytest.raises(SettingError, match=message):
+        BayesianClassifier(**settings(**setting)).fit(*moons)
+
+
+def test_bad_data_are_refused(moons, line):
+    x, y = moons
+    with pytest.raises(DataError, match="only one class"):
+        BayesianClassifier(**SHORT).fit(x, np.zeros(120, int))
+    broken = x.copy()
+    broken[3, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        BayesianClassifier(**SHORT).fit(broken, y)
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        BayesianRegressor(**SHORT).fit(line[0], line[1][:-1])
+    with pytest.warns(DataConversionWarning):
+        BayesianClassifier(**settings(num_warmup=5, num_draws=5)).fit(x, y[:, None])
+
+
+@pytest.mark.slow
+def test_chains_that_disagree_are_warned_about(moons):
+    with pytest.warns(SamplingWarning, match="R-hat"):
+        BayesianClassifier(**settings(num_warmup=2, num_draws=10), random_state=0).fit(*moons)
+
+
+@pytest.mark.slow
+def test_out_of_the_box_on_real_data():
+    x, y = load_diabetes(return_X_y=True)
+    fitted = BayesianRegressor(hidden=(10,), num_chains=2, num_warmup=200, num_draws=200, random_state=0).fit(
+        x[:300], y[:300]
+    )
+    low, high = fitted.predict_interval(x[300:]).T
+    assert fitted.score(x[300:], y[300:]) > 0.4
+    assert 0.84 < np.mean((low < y[300:]) & (y[300:] < high)) < 0.97
