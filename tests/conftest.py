@@ -1,5 +1,6 @@
 """Fixtures that several folders of tests share."""
 
+import gc
 import os
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ hypothesis.settings.load_profile("ergonet")
 
 CPU_KEY = "ergonet-cpu"
 CPU_SECONDS: dict[str, float] = {}
+MOST_MAPPINGS = 20_000  # a third of what Linux allows a process
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -92,6 +94,29 @@ def compilation_cache(request: pytest.FixtureRequest) -> None:
     jax.config.update("jax_compilation_cache_dir", str(request.config.cache.mkdir("jax")))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+@pytest.fixture(autouse=True)
+def few_mappings() -> Iterator[None]:
+    """Drop compiled programs before the process has as many memory mappings as Linux allows it.
+
+    A program on the CPU takes some ten mappings. A process of many hundred tests reaches the limit, 65530 by default,
+    and crashes in whichever test runs then. Programs needed again come from the compilation cache.
+    """
+    yield
+    if len(_mappings()) > MOST_MAPPINGS:
+        import jax
+
+        jax.clear_caches()
+        gc.collect()
+
+
+def _mappings() -> list[str]:
+    """The memory mappings of this process; none where the system does not tell."""
+    try:
+        return Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ergonet.draws.samples import Samples, load
     from ergonet.estimators import BayesianClassifier, BayesianRegressor
     from ergonet.hamiltonian import integrator as integrators
+    from ergonet.hamiltonian import metric as metrics
     from ergonet.inference.run import sample
     from ergonet.models import likelihood as likelihoods
     from ergonet.models import prior as priors
@@ -92,6 +93,7 @@ _MODULES = {
     "criteria": "ergonet.trajectory.criterion",
     "selections": "ergonet.trajectory.selection",
     "integrators": "ergonet.hamiltonian.integrator",
+    "metrics": "ergonet.hamiltonian.metric",
 }
 
 _RENAMED = {
@@ -135,6 +137,7 @@ __all__ = [
     "integrators",
     "likelihoods",
     "load",
+    "metrics",
     "noise_models",
     "plots",
     "predict",

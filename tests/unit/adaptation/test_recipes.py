@@ -101,7 +101,7 @@ def test_the_parts_of_kernels_and_of_warmups_are_public():
     usual = recipes.stan_windows(NUTS().warmup(), 200)
     longer = recipes.Warmup((*usual.stages, recipes.Stage("last", 100, (recipes.StepSizeLearner(0.9, settles=True),))))
     assert (longer.num_transitions, longer.target_acceptance) == (300, 0.9)
-    assert {"criteria", "selections", "recipes", "integrators"} <= set(ergonet.__all__) & set(dir(ergonet))
+    assert {"criteria", "selections", "recipes", "integrators", "metrics"} <= set(ergonet.__all__) & set(dir(ergonet))
 
 
 class RobbinsMonro(AbstractLearner):
