@@ -3,6 +3,7 @@
 from ergonet.diagnostics.advice import Finding, advise, failed, find
 from ergonet.diagnostics.chains import ess_bulk, ess_tail, ess_variogram, mcse_mean, rhat, stuck_chains
 from ergonet.diagnostics.energy import e_bfmi
+from ergonet.diagnostics.estimates import estimates
 from ergonet.diagnostics.function_space import ConvergenceSummary, choose_reference_rows, summarize
 from ergonet.diagnostics.performance import (
     bootstrap_interval,
@@ -26,6 +27,7 @@ __all__ = [
     "ess_bulk",
     "ess_tail",
     "ess_variogram",
+    "estimates",
     "failed",
     "find",
     "geometric_mean",
