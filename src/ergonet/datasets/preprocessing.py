@@ -27,6 +27,7 @@ from ergonet.datasets.validation import (
 
 Predicted = Float[np.ndarray, "... rows targets"]
 SCHEMA_VERSION = 1
+UNSCALED = "none"
 PER_COLUMN_SCALING = "each input column minus its training mean, divided by its training standard deviation"
 
 
@@ -120,7 +121,8 @@ class Preprocessing:
             Int32 [rows] for classification, Float32 [rows, targets] for regression.
 
         Raises:
-            DataError: An entry is missing, infinite, not a number, or a label that does not occur in the training rows.
+            DataError: An entry is missing, infinite, not a number, too large for float32 after scaling, or a label
+                that does not occur in the training rows.
         """
         if self.task == "classification":
             return encode_labels(as_labels(values, argument=argument), self.classes, argument=argument)
@@ -130,7 +132,10 @@ class Preprocessing:
                 f"{capital(argument)} has {targets.shape[1]} columns, training had {len(self.target_names)}: "
                 f"{', '.join(self.target_names)}."
             )
-        return ((targets - self.target_mean) / self.target_sd).astype(np.float32)
+        with np.errstate(over="ignore"):
+            scaled = ((targets - self.target_mean) / self.target_sd).astype(np.float32)
+        _check_range(scaled, targets, names=self.target_names, argument=argument)
+        return scaled
 
     def inverse_mean(self, standardized: Any) -> Predicted:
         """Convert predicted locations (means, quantiles, draws) to the user's units.

@@ -105,7 +105,8 @@ def test_both_tails_of_an_interval_hold_their_share_of_the_mixture(regressor, li
         weights, model.network.prepare(jnp.asarray(regressor._inputs(x)))
     )[:, 0]
     scales = np.asarray(jax.vmap(model.likelihood.scale)(own)).reshape(-1, 1)
-    ends = (regressor.predict_interval(x, level=level) - regressor.target_mean_) / regressor.target_sd_
+    scaling = regressor.preprocessing_
+    ends = (regressor.predict_interval(x, level=level) - scaling.target_mean) / scaling.target_sd
     below = [stats.norm.cdf(end, outputs, scales).mean(axis=0) for end in ends.T]
     np.testing.assert_allclose(below, np.broadcast_to([[0.5 - level / 2], [0.5 + level / 2]], (2, 10)), atol=2e-5)
 
