@@ -94,7 +94,7 @@ def _by_name(record: Record, evaluate: Callable[[Any], dict[str, Any]]) -> dict[
 
 @eqx.filter_jit
 def _parameters(target: AbstractTarget, positions: Float[Array, "draw dim"]) -> dict[str, Array]:
-    return jax.vmap(lambda position: flatten_names(target.unravel(position)))(positions)
+    return jax.vmap(lambda position: dict(flatten_names(target.unravel(position))))(positions)
 
 
 @eqx.filter_jit

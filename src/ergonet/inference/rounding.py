@@ -64,40 +64,40 @@ def rounding_alarm(target: AbstractTarget, init: np.ndarray | None) -> str | Non
 
 def _neighbors(target: AbstractTarget, starts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, float] | None:
     """Points of single precision near the mode, their exact potentials, and what rounding the positions changes."""
-    finite = [start for start in starts if np.isfinite(_value_and_gradient(target, start)[0])]
+    finite = [start for start in starts if np.isfinite(_look(target, start)[0])]
     if not finite:
         return None
     mode = _single(_descent(target, finite[0]))
-    lowest, slope = _look(target, mode)
-    found, scale = [(mode, lowest, slope)], LARGEST_SCALE
+    lowest, gradient = _look(target, mode)
+    found, scale = [(mode, lowest, gradient)], LARGEST_SCALE
     for direction in np.random.default_rng(0).normal(size=(NUM_NEIGHBORS, target.dim)):
         for halving in range(MOST_HALVINGS):
             point = _single(mode + scale * 0.5**halving * direction)
-            value, slope = _look(target, point)
+            value, gradient = _look(target, point)
             if abs(value - lowest) <= 10.0 + target.dim:
-                found.append((point, value, slope))
+                found.append((point, value, gradient))
                 scale *= 0.5 ** (halving - 2)
                 break
-    points, exact, slopes = zip(*found, strict=True)
-    return np.array(points), np.array(exact), float(np.finfo(np.float32).eps * max(slopes))
+    points, exact, gradients = (np.array(one) for one in zip(*found, strict=True))
+    return points, exact, float(np.finfo(np.float32).eps * np.abs(points * gradients).sum(axis=1).max())
 
 
-def _look(target: AbstractTarget, position: np.ndarray) -> tuple[float, float]:
-    """The potential, and how much it changes if every coordinate does by its own size."""
-    value, gradient = _value_and_gradient(target, position)
-    return float(value), float(np.sum(np.abs(gradient * position)))
+def _look(target: AbstractTarget, position: np.ndarray) -> tuple[float, np.ndarray]:
+    """The potential and its gradient in double precision."""
+    value, gradient = _value_and_gradient(target, jnp.asarray(position))
+    return float(value), np.asarray(gradient, np.float64)
 
 
 def _descent(target: AbstractTarget, start: np.ndarray) -> np.ndarray:
     """A point near the mode, or as far on the way to it as a second allows."""
     from scipy.optimize import minimize
 
-    began, highest = time.perf_counter(), 1e10 + abs(float(_value_and_gradient(target, start)[0]))
+    began, highest = time.perf_counter(), 1e10 + abs(_look(target, start)[0])
 
     def function(position: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = (np.asarray(one, np.float64) for one in _value_and_gradient(target, position))
+        value, gradient = _look(target, position)
         usable = np.isfinite(value) and np.isfinite(gradient).all()
-        return (float(value), gradient) if usable else (highest, np.zeros_like(gradient))
+        return (value, gradient) if usable else (highest, np.zeros_like(gradient))
 
     def stop_in_time(*_: Any) -> None:
         if time.perf_counter() - began > MOST_SECONDS:
