@@ -1,7 +1,7 @@
 """R-hat, effective sample size (ESS) and Monte Carlo standard error of any number of quantities.
 
 Rank-normalized split R-hat, bulk and tail ESS and the Monte Carlo standard error of the mean are computed by ArviZ
-(Vehtari2021), or as described in `ergonet.diagnostics.estimates` for draws of unequal weight; the variogram estimate of
+(Vehtari2021), or as described in `ergonet.diagnostics.averages` for draws of unequal weight; the variogram estimate of
 the ESS is computed here. Memory is bounded: quantities are read in chunks, so that ``values`` may be an array on disk
 that is read slice by slice.
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ergonet._errors import SettingError
-from ergonet.diagnostics.estimates import estimates
+from ergonet.diagnostics.averages import estimates
 
 _NUMBERS_IN_A_CHUNK = 2**22
 """Numbers held in float64 at a time: 32 MiB."""

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ergonet.diagnostics.averages import estimates
 from ergonet.diagnostics.chains import mcse_mean
-from ergonet.diagnostics.estimates import estimates
 from ergonet.diagnostics.function_space import summarize
 from ergonet.draws.quantities import draw_weights, learned_scales, monitored, parameters
 from ergonet.draws.record import Record

@@ -249,6 +249,26 @@ def test_an_extreme_value_is_named_with_its_row_in_the_file():
         from_table(frame, "y", test_fraction=0.2, seed=next(seed for seed in range(9) if _is_trained(frame, 17, seed)))
 
 
+def test_a_held_out_or_new_value_far_from_the_training_rows_is_named():
+    z = np.random.default_rng(1).normal(size=(60, 2))
+    frame = pd.DataFrame(z, columns=["a", "b"]).assign(y=z[:, 0])
+    frame.loc[17, "b"] = 1e12
+    seed = next(seed for seed in range(50) if not _is_trained(frame, 17, seed))
+    with pytest.warns(UserWarning, match=r"Column 'b' of the table has 1e\+12 at data row 18 .* 1e\+12 standard"):
+        data = from_table(frame, "y", test_fraction=0.2, seed=seed)
+    with pytest.warns(UserWarning, match=r"Column 'b' of the new data has 1e\+12 at data row 1 "):
+        data.preprocessing.transform(frame.iloc[17:20])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data.preprocessing.transform(frame.iloc[:17])
+
+
+def test_what_warnings_show_of_the_data_commands_no_terminal():
+    frame = pd.DataFrame({"a": np.arange(9.0), "b": "\x1b[2J", "y": np.arange(9.0)})
+    with pytest.warns(UserWarning, match=r"'b' \(always \\x1b\[2J\)"):
+        from_table(frame, "y", one_hot=True, test_fraction=0.0)
+
+
 def _is_trained(frame, row, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -5,7 +5,7 @@ import pytest
 
 from ergonet import diagnostics
 from ergonet._errors import SettingError
-from ergonet.diagnostics.estimates import EqualDraws, WeightedDraws, estimates
+from ergonet.diagnostics.averages import EqualDraws, WeightedDraws, estimates
 
 
 def autoregressive(shape, correlation, rng):
