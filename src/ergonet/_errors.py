@@ -3,11 +3,23 @@
 Every message names the argument, column or leaf, says what was found, and says what to do next.
 """
 
+import re
 from collections.abc import Iterable
+
+# Characters that command a terminal or reorder text: control characters, overrides of direction, lone surrogates.
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """The text with characters that command a terminal replaced by their escapes in Python; lines stay lines."""
+    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class ErgonetError(Exception):
-    """Base of every error that Ergonet raises on purpose."""
+    """Base of every error that Ergonet raises on purpose; its text commands no terminal, whatever the data contain."""
+
+    def __str__(self) -> str:
+        return visible(super().__str__())
 
 
 class DataError(ErgonetError, ValueError):

@@ -128,8 +128,8 @@ FAULTS = (
     Fault(
         "the scale of a target is not undone",
         "estimators/regressor.py",
-        "values = np.asarray(scaled) * self.target_sd_ + ",
-        "values = np.asarray(scaled) + ",
+        "values = self.preprocessing_.inverse_mean(scaled)",
+        "values = np.asarray(scaled)",
         (ESTIMATORS, "units_of_y"),
     ),
     Fault(

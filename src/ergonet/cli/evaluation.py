@@ -83,12 +83,14 @@ def evaluate(samples: Samples, dataset: Dataset, model: Any) -> Evaluation:
 def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[str, np.ndarray]:
     """Learned scales of the priors and the noise, with draws from their priors, for the report.
 
-    Scales of more than one group are summarized by their root mean square. At most 500 draws of every chain are used.
+    Scales of more than one group are summarized by their root mean square. At most 500 draws of every chain are used,
+    spread evenly over the weights of its draws.
     """
     import jax
 
-    every = -(-samples.num_draws // MOST_SCALE_DRAWS)
-    draws = {name: values[:, ::every] for name, values in samples.scales().items()}
+    chosen = _spread(samples.weights(), MOST_SCALE_DRAWS)
+    chains = np.arange(samples.num_chains)[:, None]
+    draws = {name: values[chains, chosen] for name, values in samples.scales().items()}
     relevance = draws.pop(RELEVANCE, None)
     if not draws:
         return {}
@@ -102,6 +104,14 @@ def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[
     if relevance is not None:
         found |= {"input_names": np.asarray(inputs), "input_draws": relevance}
     return found
+
+
+def _spread(weights: np.ndarray, most: int) -> np.ndarray:
+    """Indices `[chain, at most most]` of draws at equal distances of summed weight; all of them if all are equal."""
+    count = min(weights.shape[1], most)
+    levels = (np.arange(count) + 0.5) / count
+    sums = np.cumsum(np.where(weights.any(axis=1, keepdims=True), weights, 1.0), axis=1, dtype=np.float64)
+    return np.stack([np.searchsorted(one / one[-1], levels) for one in sums])
 
 
 def _classification(samples: Samples, dataset: Dataset, model: Any) -> tuple[dict[str, np.ndarray], dict[str, float]]:

@@ -1,7 +1,6 @@
 """`ergonet fit`: from a table to a run directory."""
 
 import dataclasses
-import os
 import signal
 import sys
 import time
@@ -11,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ergonet._errors import DataError, SamplingWarning, SettingError
+from ergonet._errors import DataError, SamplingWarning, SettingError, visible
 from ergonet.assembly.settings import DataSettings, Settings
+from ergonet.cli.compiled import keep_compiled_programs
 from ergonet.cli.run_directory import RunDirectory, check_free, choose_path, new_run_directory
 from ergonet.datasets import registry
 
@@ -60,7 +60,7 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
     reference = dataset.x_test if len(dataset.x_test) else None
     target = model.condition(dataset.x_train, dataset.y_train, reference=reference)
     if not quiet:
-        sys.stdout.write(f"{_header(settings, dataset, model)}\n{plan}\n")
+        sys.stdout.write(f"{visible(_header(settings, dataset, model))}\n{plan}\n")
         sys.stdout.flush()
     with new_run_directory(path) as directory:
         directory.write_settings(settings, dataset.preprocessing)
@@ -222,19 +222,3 @@ def _patience() -> Generator[None]:
         raise KeyboardInterrupt("Interrupted: the draws are kept, but without scores and report.") from error
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def keep_compiled_programs() -> None:
-    """Cache compiled programs in the user's cache folder, so that the next run of the command starts sooner."""
-    import jax
-
-    if jax.config.jax_compilation_cache_dir is not None:
-        return
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = Path(home) / "ergonet" / "compiled"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ergonet import __version__
-from ergonet._errors import ErgonetError, SettingError
+from ergonet._errors import ErgonetError, SettingError, visible
 from ergonet.cli.options import Given, takes
 from ergonet.cli.run_directory import RunDirectory
 
@@ -235,10 +235,10 @@ def errors_in_one_line() -> Generator[None]:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(visible(str(error)).split()) or type(error).__name__
     return text if isinstance(error, SettingError | ErgonetError) else f"{type(error).__name__}: {text}"
 
 
 def _show_warning(message: Any, category: Any, *_where: Any) -> None:
     if issubclass(category, UserWarning):
-        sys.stderr.write(f"Warning: {' '.join(str(message).split())}\n")
+        sys.stderr.write(f"Warning: {' '.join(visible(str(message)).split())}\n")

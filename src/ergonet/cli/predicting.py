@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LEVELS = (0.05, 0.95)
 _WRITTEN = (".csv", ".parquet")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet takes for a formula
 
 
 def run(directory: RunDirectory, new: str, out: str, *, overwrite: bool) -> int:
@@ -113,12 +114,22 @@ def _level_names(levels: Sequence[float]) -> list[str]:
     return [f"q{round(100 * level):02d}" for level in levels]
 
 
+def _without_formulas(table: "pd.DataFrame") -> "pd.DataFrame":
+    """The table with an apostrophe before texts that a spreadsheet would execute; numbers stay numbers."""
+
+    def plain(entry: Any) -> Any:
+        return f"'{entry}" if isinstance(entry, str) and entry.startswith(_FORMULA) else entry
+
+    texts = {name: column.map(plain) for name, column in table.items() if column.dtype.kind not in "biuf"}
+    return table.assign(**{str(name): column for name, column in texts.items()}).rename(columns=plain)
+
+
 def _write(table: "pd.DataFrame", path: Path) -> None:
     """Replace the file atomically once it is complete."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         if path.suffix.lower() == ".csv":
-            table.to_csv(unfinished, index=False)
+            _without_formulas(table).to_csv(unfinished, index=False)
         else:
             table.to_parquet(unfinished, index=False)
         unfinished.replace(path)

@@ -56,7 +56,7 @@ def run(name: str, *, mode: str, seeds: int | None, out: str) -> str:
     check(name)
     if seeds is not None and seeds < 1:
         raise SettingError(f"`--seeds` must be at least 1, got {seeds}.")
-    from ergonet.cli.fitting import keep_compiled_programs
+    from ergonet.cli.compiled import keep_compiled_programs
 
     keep_compiled_programs()
     runner, folder = _module("runner"), Path(out)

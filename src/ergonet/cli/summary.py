@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ergonet._errors import visible
 from ergonet.diagnostics import advice
 from ergonet.report import wording
 
@@ -45,8 +46,8 @@ def sentences(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def write(line: str) -> None:
-    """Write one line to standard output, with plain spaces only."""
-    sys.stdout.write(f"{line}\n".replace("\N{NARROW NO-BREAK SPACE}", " "))
+    """Write one line to standard output, with plain spaces only and nothing that commands the terminal."""
+    sys.stdout.write(f"{visible(line)}\n".replace("\N{NARROW NO-BREAK SPACE}", " "))
     sys.stdout.flush()
 
 

@@ -10,9 +10,10 @@ from jaxtyping import Bool, Float, Shaped
 from ergonet._errors import DataError
 from ergonet.datasets.validation import Label, as_float, as_labels, capital, nearest, position_of, row_name, shorten
 
-# A spread this small relative to the values is rounding error.
-_RELATIVE_ROUNDING = 1e-10
+# A spread this small relative to the values is rounding error, even of values that are sums.
+_RELATIVE_ROUNDING = 64 * float(np.finfo(np.float64).eps)
 _SMALLEST_SPREAD = 1e-300
+_SQUEEZED = 1e4
 _NUMBERS = (int, float, np.number, np.bool_)
 
 
@@ -86,9 +87,9 @@ def mean_and_sd(
 ) -> tuple[Float[np.ndarray, "columns"], Float[np.ndarray, "columns"], Bool[np.ndarray, "columns"]]:
     """Compute mean and standard deviation (divisor: rows) of each column, and whether it is constant.
 
-    Values are first divided by their largest magnitude to prevent overflow. A column whose spread is below 1e-10 of
-    its magnitude counts as constant, since what varies is rounding error; its standard deviation is reported as 1, so
-    that dividing by it is harmless.
+    Values are first divided by their largest magnitude to prevent overflow. A column whose spread is at most 64 units
+    in the last place counts as constant, since what varies is rounding error; its standard deviation is reported as 1,
+    so that dividing by it is harmless.
     """
     magnitude = np.abs(values).max(axis=0).astype(np.float64)
     magnitude[magnitude == 0.0] = 1.0
@@ -99,6 +100,20 @@ def mean_and_sd(
     sd = np.sqrt(np.mean((deviation - shift) ** 2, axis=0))
     constant = (sd <= _RELATIVE_ROUNDING) | (sd * magnitude < _SMALLEST_SPREAD)
     return (mean + shift) * magnitude, np.where(constant, 1.0, sd * magnitude), constant
+
+
+def extreme_row(values: Float[np.ndarray, "rows"]) -> int | None:
+    """The row of a value beside which the others look alike, or None.
+
+    A value is extreme if it makes the standard deviation at least 10 000 times the distance between the quartiles, so
+    that after scaling the middle half of the rows cannot be told apart. Columns of which half is constant have none.
+    """
+    magnitude = np.abs(values).max()
+    relative = values / magnitude if magnitude > 0 else values
+    low, middle, high = np.quantile(relative, [0.25, 0.5, 0.75])
+    if not 0 < (high - low) * _SQUEEZED < relative.std():
+        return None
+    return int(np.argmax(np.abs(relative - middle)))
 
 
 def one_hot(

@@ -5,6 +5,7 @@ first encoded as one 0/1 column per category. Columns that are constant over the
 pickled: `Preprocessing.to_dict` returns JSON types only.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ from ergonet.datasets.validation import (
 
 Predicted = Float[np.ndarray, "... rows targets"]
 SCHEMA_VERSION = 1
+UNSCALED = "none"
+FAR = 1e4  # standard deviations, more than the square root of the number of training rows
 PER_COLUMN_SCALING = "each input column minus its training mean, divided by its training standard deviation"
 
 
@@ -84,7 +87,8 @@ class Preprocessing:
             argument: Name of the table in messages.
 
         Returns:
-            Network inputs, Float32 [rows, encoded].
+            Network inputs, Float32 [rows, encoded]. A warning names the first value that is more than 10 000 standard
+            deviations from the mean of the training rows.
 
         Raises:
             DataError: A column is missing, an entry is missing, infinite or not a number, or a category does not occur
@@ -105,6 +109,8 @@ class Preprocessing:
         with np.errstate(over="ignore"):
             scaled = ((encoded - self.feature_mean) / self.feature_sd).astype(np.float32)
         _check_range(scaled, encoded, names=self.encoded_names, argument=argument)
+        if self.scaling != UNSCALED:
+            _warn_of_far_rows(scaled, encoded, names=self.encoded_names, argument=argument)
         return scaled
 
     def transform_target(
@@ -120,7 +126,8 @@ class Preprocessing:
             Int32 [rows] for classification, Float32 [rows, targets] for regression.
 
         Raises:
-            DataError: An entry is missing, infinite, not a number, or a label that does not occur in the training rows.
+            DataError: An entry is missing, infinite, not a number, too large for float32 after scaling, or a label
+                that does not occur in the training rows.
         """
         if self.task == "classification":
             return encode_labels(as_labels(values, argument=argument), self.classes, argument=argument)
@@ -130,7 +137,10 @@ class Preprocessing:
                 f"{capital(argument)} has {targets.shape[1]} columns, training had {len(self.target_names)}: "
                 f"{', '.join(self.target_names)}."
             )
-        return ((targets - self.target_mean) / self.target_sd).astype(np.float32)
+        with np.errstate(over="ignore"):
+            scaled = ((targets - self.target_mean) / self.target_sd).astype(np.float32)
+        _check_range(scaled, targets, names=self.target_names, argument=argument)
+        return scaled
 
     def inverse_mean(self, standardized: Any) -> Predicted:
         """Convert predicted locations (means, quantiles, draws) to the user's units.
@@ -226,4 +236,23 @@ def _check_range(
         raise DataError(
             f"Column {names[column]!r} of {argument} has {encoded[row, column]:g} at {row_name(row)}: "
             "too far from the training rows for float32. Check the value and its unit."
+        )
+
+
+def _warn_of_far_rows(
+    scaled: Float32[np.ndarray, "rows encoded"],
+    encoded: Float[np.ndarray, "rows encoded"],
+    *,
+    names: Sequence[str],
+    argument: str,
+) -> None:
+    far = np.abs(scaled) > FAR
+    if far.any():
+        row, column = (int(one) for one in np.argwhere(far)[0])
+        warnings.warn(
+            f"Column {names[column]!r} of {argument} has {encoded[row, column]:g} at {row_name(row)}, "
+            f"{abs(scaled[row, column]):.0g} standard deviations from the training rows: a prediction there means "
+            "nothing. Check the value and its unit.",
+            UserWarning,
+            stacklevel=3,
         )

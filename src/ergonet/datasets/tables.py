@@ -90,6 +90,7 @@ def from_table(
         [values[row] for row in rows] if isinstance(values, list) else values[rows],
         task=task,
         target_names=table.names,
+        rows=rows,
     )
     inputs, targets = table.transformed(preprocessing)
     test_inputs, test_targets = (inputs, targets) if test is table else test.transformed(preprocessing)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int32, Shaped
 
 from ergonet._checks import is_integer
-from ergonet._errors import DataError, SettingError, suggest
+from ergonet._errors import DataError, SettingError, suggest, visible
 
 LONG_LIST = 30
 _LABEL_ADVICE = "labels must be strings, numbers or true/false."
@@ -25,9 +25,9 @@ def capital(text: str) -> str:
 
 
 def shorten(names: Sequence[str]) -> str:
-    """Join names to a list for a message, truncated after 30."""
+    """Join names to a list for a message, truncated after 30, with nothing that commands a terminal."""
     rest = len(names) - LONG_LIST
-    return ", ".join(names[:LONG_LIST]) + (f" and {rest} more" if rest > 0 else "")
+    return visible(", ".join(names[:LONG_LIST])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def nearest(name: str, present: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """Convergence diagnostics: arrays of draws in, summary figures and advice in plain sentences out."""
 
 from ergonet.diagnostics.advice import Finding, advise, failed, find
+from ergonet.diagnostics.averages import estimates
 from ergonet.diagnostics.chains import ess_bulk, ess_tail, ess_variogram, mcse_mean, rhat, stuck_chains
 from ergonet.diagnostics.energy import e_bfmi
 from ergonet.diagnostics.function_space import ConvergenceSummary, choose_reference_rows, summarize
@@ -26,6 +27,7 @@ __all__ = [
     "ess_bulk",
     "ess_tail",
     "ess_variogram",
+    "estimates",
     "failed",
     "find",
     "geometric_mean",

@@ -1,8 +1,9 @@
 """R-hat, effective sample size (ESS) and Monte Carlo standard error of any number of quantities.
 
 Rank-normalized split R-hat, bulk and tail ESS and the Monte Carlo standard error of the mean are computed by ArviZ
-(Vehtari2021); the variogram estimate of the ESS is computed here. Memory is bounded: quantities are read in chunks, so
-that ``values`` may be an array on disk that is read slice by slice.
+(Vehtari2021), or as described in `ergonet.diagnostics.averages` for draws of unequal weight; the variogram estimate of
+the ESS is computed here. Memory is bounded: quantities are read in chunks, so that ``values`` may be an array on disk
+that is read slice by slice.
 
 Quantities that are constant or contain a value that is not finite get NaN. With fewer than four draws everything is
 NaN, and with a single chain R-hat is.
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ergonet._errors import SettingError
+from ergonet.diagnostics.averages import estimates
 
 _NUMBERS_IN_A_CHUNK = 2**22
 """Numbers held in float64 at a time: 32 MiB."""
@@ -21,52 +23,53 @@ _NUMBERS_IN_A_CHUNK = 2**22
 _FEWEST_DRAWS = 4
 
 
-def rhat(values: Any) -> np.ndarray:
+def rhat(values: Any, weights: Any = None) -> np.ndarray:
     """Compute rank-normalized split R-hat: 1 if the chains agree, above 1.01 if they do not.
 
     Args:
         values: draws, ``[chain, draw, quantity]``; any array that can be sliced like NumPy's.
+        weights: weight of each draw in averages, ``[chain, draw]``, at least 0; None: all are equal.
 
     Returns:
         R-hat, ``[quantity]``, at least about 1. NaN for a single chain, fewer than four draws, and constant or
         non-finite quantities; infinite if every chain is constant at a different value.
 
     Raises:
-        SettingError: ``values`` does not have three dimensions.
+        SettingError: ``values`` does not have three dimensions, or ``weights`` do not match them.
     """
-    return _per_quantity(values, _array_statistics().rhat, fewest_chains=2)
+    return _per_quantity(values, estimates(weights).rhat, weights, fewest_chains=2)
 
 
-def ess_bulk(values: Any) -> np.ndarray:
+def ess_bulk(values: Any, weights: Any = None) -> np.ndarray:
     """Compute the bulk ESS, the effective sample size for the center of the distribution (Vehtari2021).
 
     Args:
         values: draws, ``[chain, draw, quantity]``.
+        weights: weight of each draw in averages, ``[chain, draw]``, at least 0; None: all are equal.
 
     Returns:
         ``[quantity]``, above 0; NaN where it cannot be computed.
 
     Raises:
-        SettingError: ``values`` does not have three dimensions.
+        SettingError: ``values`` does not have three dimensions, or ``weights`` do not match them.
     """
-    statistics = _array_statistics()
-    return _per_quantity(values, lambda chunk, **axes: statistics.ess(chunk, method="bulk", **axes))
+    return _per_quantity(values, estimates(weights).ess_bulk, weights)
 
 
-def ess_tail(values: Any) -> np.ndarray:
+def ess_tail(values: Any, weights: Any = None) -> np.ndarray:
     """Compute the tail ESS, the smaller effective sample size of the 5 % and 95 % quantiles (Vehtari2021).
 
     Args:
         values: draws, ``[chain, draw, quantity]``.
+        weights: weight of each draw in averages, ``[chain, draw]``, at least 0; None: all are equal.
 
     Returns:
         ``[quantity]``, above 0; NaN where it cannot be computed.
 
     Raises:
-        SettingError: ``values`` does not have three dimensions.
+        SettingError: ``values`` does not have three dimensions, or ``weights`` do not match them.
     """
-    statistics = _array_statistics()
-    return _per_quantity(values, lambda chunk, **axes: statistics.ess(chunk, method="tail", prob=(0.05, 0.95), **axes))
+    return _per_quantity(values, estimates(weights).ess_tail, weights)
 
 
 def ess_variogram(values: Any) -> np.ndarray:
@@ -91,20 +94,20 @@ def ess_variogram(values: Any) -> np.ndarray:
     return _per_quantity(values, _ess_variogram)
 
 
-def mcse_mean(values: Any) -> np.ndarray:
+def mcse_mean(values: Any, weights: Any = None) -> np.ndarray:
     """Compute the Monte Carlo standard error of the mean over all draws, in the unit of the quantity.
 
     Args:
         values: draws, ``[chain, draw, quantity]``.
+        weights: weight of each draw in averages, ``[chain, draw]``, at least 0; None: all are equal.
 
     Returns:
         ``[quantity]``, above 0; NaN where it cannot be computed.
 
     Raises:
-        SettingError: ``values`` does not have three dimensions.
+        SettingError: ``values`` does not have three dimensions, or ``weights`` do not match them.
     """
-    statistics = _array_statistics()
-    return _per_quantity(values, lambda chunk, **axes: statistics.mcse(chunk, method="mean", **axes))
+    return _per_quantity(values, estimates(weights).mcse_mean, weights)
 
 
 def stuck_chains(values: Any) -> tuple[int, ...]:
@@ -141,15 +144,15 @@ def check_draws(values: Any) -> tuple[int, int, int]:
     return shape
 
 
-def _array_statistics() -> Any:
-    # Imported on first use because it imports pandas and xarray.
-    from arviz_stats.base.array import array_stats
-
-    return array_stats
-
-
-def _per_quantity(values: Any, statistic: Callable[..., Any], *, fewest_chains: int = 1) -> np.ndarray:
+def _per_quantity(
+    values: Any, statistic: Callable[[np.ndarray], np.ndarray], weights: Any = None, *, fewest_chains: int = 1
+) -> np.ndarray:
     num_chains, num_draws, num_quantities = check_draws(values)
+    if weights is not None and np.shape(weights) != (num_chains, num_draws):
+        raise SettingError(
+            f"`weights` must have shape [{num_chains}, {num_draws}] (chain, draw) like the draws, got "
+            f"{list(np.shape(weights))}."
+        )
     result = np.full(num_quantities, np.nan)
     if num_draws < _FEWEST_DRAWS or num_chains < fewest_chains:
         return result
@@ -160,12 +163,12 @@ def _per_quantity(values: Any, statistic: Callable[..., Any], *, fewest_chains: 
         if not usable.any():
             continue
         with np.errstate(divide="ignore", invalid="ignore"):
-            numbers = statistic(np.ascontiguousarray(chunk[:, :, usable]), chain_axis=0, draw_axis=1)
+            numbers = statistic(np.ascontiguousarray(chunk[:, :, usable]))
         result[start : start + width][usable] = np.asarray(numbers)
     return result
 
 
-def _ess_variogram(chunk: np.ndarray, **_axes: int) -> np.ndarray:
+def _ess_variogram(chunk: np.ndarray) -> np.ndarray:
     num_chains, num_draws, _ = chunk.shape
     chunk = chunk - chunk.mean(axis=(0, 1))
     variance = (num_draws - 1) / num_draws * chunk.var(axis=1, ddof=1).mean(axis=0)

@@ -42,20 +42,21 @@ class ConvergenceSummary:
     num_degenerate: int
 
 
-def summarize(values: Any) -> ConvergenceSummary:
+def summarize(values: Any, weights: Any = None) -> ConvergenceSummary:
     """Compute R-hat and ESS of every quantity, such as monitored predictions or weights.
 
     Args:
         values: draws, ``[chain, draw, quantity]``; read in chunks, so the array may be on disk.
+        weights: weight of each draw in averages, ``[chain, draw]``, at least 0; None: all are equal.
 
     Returns:
         R-hat and ESS per quantity, and the worst of them over quantities that are not degenerate.
 
     Raises:
-        SettingError: ``values`` does not have three dimensions.
+        SettingError: ``values`` does not have three dimensions, or ``weights`` do not match them.
     """
     _, num_draws, _ = chains.check_draws(values)
-    rhat, bulk, tail = chains.rhat(values), chains.ess_bulk(values), chains.ess_tail(values)
+    rhat, bulk, tail = (of(values, weights) for of in (chains.rhat, chains.ess_bulk, chains.ess_tail))
     degenerate = int(np.isnan(bulk).sum()) if num_draws >= 4 else 0
     return ConvergenceSummary(
         rhat=rhat,

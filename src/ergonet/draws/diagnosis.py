@@ -11,15 +11,15 @@ from ergonet.diagnostics.chains import ess_bulk, stuck_chains
 from ergonet.diagnostics.energy import e_bfmi, has_momentum
 from ergonet.diagnostics.function_space import ConvergenceSummary, summarize
 from ergonet.diagnostics.performance import mean_per_draw, saturated_share
-from ergonet.draws.quantities import learned_scales, monitored
+from ergonet.draws.quantities import draw_weights, learned_scales, monitored
 from ergonet.draws.record import Record
 
 MOST_WEIGHTS = 10_000  # whose ESS is computed, at half a millisecond each
 
 
 def convergence(record: Record) -> ConvergenceSummary:
-    """R-hat and ESS of the monitored quantities."""
-    return summarize(monitored(record))
+    """R-hat and ESS of the monitored quantities, which count by the weights of the draws."""
+    return summarize(monitored(record), draw_weights(record))
 
 
 def diagnose(record: Record) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def diagnose(record: Record) -> dict[str, Any]:
     }
     learned = [values.reshape(*values.shape[:2], -1) for values in learned_scales(record).values()]
     if learned:
-        scales = summarize(np.concatenate(learned, axis=2))
+        scales = summarize(np.concatenate(learned, axis=2), draw_weights(record))
         found |= {"max_rhat_scales": scales.max_rhat, "min_ess_bulk_scales": scales.min_ess_bulk}
     return found | (minibatch_diagnostics(record.stats) if record.is_of_minibatches else _of_trajectories(record))
 
@@ -49,7 +49,8 @@ def _weights_ess(record: Record) -> np.ndarray:
     With more than 10 000 coordinates, evenly spaced ones are used.
     """
     stride = -(-record.positions.shape[2] // MOST_WEIGHTS)
-    found = ess_bulk(record.positions if stride == 1 else np.asarray(record.positions[...])[:, :, ::stride])
+    positions = record.positions if stride == 1 else np.asarray(record.positions[...])[:, :, ::stride]
+    found = ess_bulk(positions, draw_weights(record))
     return found[~np.isnan(found)]
 
 

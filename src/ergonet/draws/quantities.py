@@ -1,4 +1,4 @@
-"""Quantities of draws: named parameters, monitored quantities, learned scales, pointwise log likelihoods."""
+"""Quantities of draws: weights, named parameters, monitored quantities, learned scales, pointwise log likelihoods."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ergonet._errors import SettingError
 from ergonet._types import Array, Float, Int
 from ergonet.draws.record import Record
 from ergonet.target.capabilities import Monitor, PointwiseLogLikelihood, Scales, quantities
@@ -18,6 +19,22 @@ ROW_CHUNK, DRAW_CHUNK = 256, 4096  # for log likelihoods: rows per evaluation, d
 DRAWS_AT_ONCE = 4  # evaluated together, so that at most so many times ROW_CHUNK rows pass through a network at a time
 
 
+def draw_weights(record: Record) -> np.ndarray:
+    """Weight of each draw, `[chain, draw]`: 1, or the weight given by the schedule of a minibatch kernel.
+
+    Raises:
+        SettingError: every stored draw has weight 0.
+    """
+    shape = record.num_chains, record.num_draws
+    weights = np.asarray(record.stats.get("weight", np.ones(shape)), np.float32)
+    if not np.any(weights > 0):
+        raise SettingError(
+            "Every stored draw has weight 0: the schedule was still exploring when each was taken. Store other draws "
+            "(`retention`), or shorten the exploration stage of the cycles."
+        )
+    return weights
+
+
 def parameters(record: Record) -> dict[str, np.ndarray]:
     """Named arrays `[chain, draw, ...]`.
 
@@ -25,7 +42,7 @@ def parameters(record: Record) -> dict[str, np.ndarray]:
         CapabilityError: the target is unknown.
     """
     target = record.require_target()
-    return _by_name(record, jax.jit(jax.vmap(lambda position: flatten_names(target.unravel(position)))))
+    return _by_name(record, lambda positions: _parameters(target, positions))
 
 
 def monitored(record: Record) -> np.ndarray:
@@ -73,6 +90,11 @@ def _by_name(record: Record, evaluate: Callable[[Any], dict[str, Any]]) -> dict[
     return {
         name: np.stack([np.concatenate([chunk[name] for chunk in parts]) for parts in chains]) for name in chains[0][0]
     }
+
+
+@eqx.filter_jit
+def _parameters(target: AbstractTarget, positions: Float[Array, "draw dim"]) -> dict[str, Array]:
+    return jax.vmap(lambda position: dict(flatten_names(target.unravel(position))))(positions)
 
 
 @eqx.filter_jit

@@ -21,6 +21,16 @@ class Samples(Record):
         """Named arrays `[chain, draw, ...]`."""
         return quantities.parameters(self)
 
+    def weights(self) -> np.ndarray:
+        """How much each draw counts in averages, `[chain, draw]`, at least 0.
+
+        1, or what the schedule of a minibatch kernel gives. Predictions, `summary` and `diagnostics` use them.
+
+        Raises:
+            SettingError: every stored draw has weight 0.
+        """
+        return quantities.draw_weights(self)
+
     def monitor(self) -> np.ndarray:
         """Quantities on which convergence is judged, `[chain, draw, quantity]`.
 
@@ -32,7 +42,8 @@ class Samples(Record):
         """Learned standard deviations of weights and noise by name, `[chain, draw]`.
 
         Scales with several groups are summarized by their root mean square. If every input of a network has a scale,
-        these are included as `input relevance`, `[chain, draw, input]`. Empty if the target learns no scales.
+        these are included as `input relevance`, `[chain, draw, input]`. Empty if the target learns no scales. These
+        are draws, one by one: an average over them takes `weights`, as that of `summary` does.
         """
         return quantities.learned_scales(self)
 
@@ -41,7 +52,7 @@ class Samples(Record):
         return quantities.log_likelihood(self)
 
     def convergence(self) -> ConvergenceSummary:
-        """R-hat and ESS of the monitored quantities."""
+        """R-hat and ESS of the monitored quantities, with `weights`."""
         return diagnosis.convergence(self)
 
     def diagnostics(self) -> dict[str, Any]:
@@ -53,7 +64,13 @@ class Samples(Record):
         return diagnosis.alarms(self)
 
     def summary(self) -> Any:
-        """A pandas table by monitored quantity: mean, sd, 5 % and 95 % quantiles, MCSE, bulk and tail ESS, R-hat."""
+        """A pandas table by monitored quantity: mean, sd, 5 % and 95 % quantiles, MCSE, bulk and tail ESS, R-hat.
+
+        Draws count by `weights`.
+
+        Raises:
+            SettingError: every stored draw has weight 0.
+        """
         return summary.summary_table(self)
 
     def to_datatree(self, *, log_likelihood: bool = False) -> Any:

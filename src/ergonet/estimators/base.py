@@ -1,6 +1,5 @@
 """Base class of both estimators: scaling, sampling, saving."""
 
-import abc
 import json
 import numbers
 import os
@@ -21,6 +20,8 @@ from ergonet.assembly.build import Task
 from ergonet.assembly.renamed import translate
 from ergonet.assembly.rules import read_table
 from ergonet.assembly.settings import ModelSettings, NetworkSettings, RunSettings
+from ergonet.datasets.learning import learn, unscaled
+from ergonet.datasets.preprocessing import PER_COLUMN_SCALING, SCHEMA_VERSION, Preprocessing
 from ergonet.diagnostics.advice import advise
 from ergonet.draws.samples import Samples, load
 from ergonet.draws.store import write_json
@@ -30,7 +31,8 @@ from ergonet.models.registry import LIKELIHOODS, PRIORS
 from ergonet.prediction.predictive import Prediction, predict
 from ergonet.samplers.registry import KERNELS
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READ_VERSIONS = (1, FORMAT_VERSION)
 SEEDS = 2**31 - 1
 
 
@@ -73,14 +75,13 @@ class BayesianEstimator(BaseEstimator):
     progress: bool | Any = parameter(False, "Whether to show progress.")
     random_state: Any = parameter(None, "None, an integer, or a NumPy `RandomState`.")
 
-    @abc.abstractmethod
-    def _task(self) -> Task:
-        """Properties of the model that are determined by the training data."""
-
-    def _fit_network(self, x: np.ndarray, targets: np.ndarray) -> None:
-        """Scale the inputs, sample the posterior, and warn about problems."""
-        self._learn_input_scale(x)
-        self.model_ = build.model(self._settings(), self._task())
+    def _fit_network(self, x: np.ndarray, target: np.ndarray, *, task: str, target_names: tuple[str, ...]) -> None:
+        """Learn the scaling, sample the posterior, and warn about problems."""
+        features = {name: x[:, index] for index, name in enumerate(self._columns(x.shape[1]))}
+        scaling = learn if self.standardize else unscaled
+        self.preprocessing_ = scaling(features, target, task=task, target_names=target_names)
+        targets = self.preprocessing_.transform_target(target, argument="`y`")
+        self.model_ = build.model(self._settings(), Task.of(self.preprocessing_))
         posterior = self.model_.condition(self._scaled(x), targets)
         seed = check_random_state(self.random_state).randint(SEEDS)
         self.samples_ = sample(
@@ -118,13 +119,13 @@ class BayesianEstimator(BaseEstimator):
         if sentences:
             warnings.warn(" ".join(sentences), SamplingWarning, stacklevel=4)
 
-    def _learn_input_scale(self, x: np.ndarray) -> None:
-        ones, zeros = np.ones(x.shape[1]), np.zeros(x.shape[1])
-        mean, sd = (x.mean(axis=0), x.std(axis=0)) if self.standardize else (zeros, ones)
-        self.input_mean_, self.input_sd_ = mean, np.where(sd > 1e-10 * np.maximum(1.0, np.abs(mean)), sd, 1.0)
+    def _columns(self, count: int) -> list[str]:
+        """Names of the columns of X; numbers if it has none, or some of them twice."""
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        return names if len(set(names)) == count else [f"x{index}" for index in range(count)]
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
-        return ((x - self.input_mean_) / self.input_sd_).astype(np.float32)
+        return self.preprocessing_.transform(x, argument="`X`")
 
     def _inputs(self, X: Any) -> np.ndarray:
         """Validate and scale the inputs of new rows."""
@@ -172,7 +173,7 @@ class BayesianEstimator(BaseEstimator):
         if not file.exists():
             raise RunDirectoryError(f"`{path}` has no estimator.json: it was not written by `save`.")
         content = json.loads(file.read_text(encoding="utf-8"))
-        if content.get("format_version") != FORMAT_VERSION or content.get("estimator") != cls.__name__:
+        if content.get("format_version") not in READ_VERSIONS or content.get("estimator") != cls.__name__:
             raise RunDirectoryError(
                 f"`{path}` contains a {content.get('estimator')} of format {content.get('format_version')}, but this "
                 f"method reads a {cls.__name__} of format {FORMAT_VERSION}."
@@ -186,8 +187,7 @@ class BayesianEstimator(BaseEstimator):
     def _fitted_json(self) -> dict[str, Any]:
         fitted = {
             "n_features_in_": int(self.n_features_in_),
-            "input_mean_": self.input_mean_.tolist(),
-            "input_sd_": self.input_sd_.tolist(),
+            "preprocessing": self.preprocessing_.to_dict(),
             "diagnostics_": self.diagnostics_,
         }
         if hasattr(self, "feature_names_in_"):
@@ -196,11 +196,32 @@ class BayesianEstimator(BaseEstimator):
 
     def _restore(self, fitted: dict[str, Any], samples: Samples) -> None:
         self.n_features_in_ = fitted["n_features_in_"]
-        self.input_mean_, self.input_sd_ = np.array(fitted["input_mean_"]), np.array(fitted["input_sd_"])
+        record = fitted["preprocessing"] if "preprocessing" in fitted else _preprocessing_of_version_1(fitted)
+        self.preprocessing_ = Preprocessing.from_dict(record)
         self.diagnostics_ = fitted["diagnostics_"]
         if "feature_names_in_" in fitted:
             self.feature_names_in_ = np.array(fitted["feature_names_in_"], dtype=object)
+        self.model_ = build.model(self._settings(), Task.of(self.preprocessing_))
         self.samples_ = samples
+
+
+def _preprocessing_of_version_1(fitted: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a scaling that was saved as means and standard deviations."""
+    classes, means = fitted.get("classes_", []), fitted.get("target_mean_", [])
+    return {
+        "version": SCHEMA_VERSION,
+        "task": "classification" if classes else "regression",
+        "feature_names": [f"x{index}" for index in range(fitted["n_features_in_"])],
+        "target_names": ["y"] if len(means) < 2 else [f"y{index}" for index in range(len(means))],
+        "categories": {},
+        "dropped": [],
+        "feature_mean": fitted["input_mean_"],
+        "feature_sd": fitted["input_sd_"],
+        "target_mean": means,
+        "target_sd": fitted.get("target_sd_", []),
+        "classes": list(range(len(classes))),
+        "scaling": PER_COLUMN_SCALING,
+    }
 
 
 def _as_json(name: str, value: Any) -> Any:

@@ -10,8 +10,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ergonet._errors import DataError
-from ergonet.assembly import build
-from ergonet.assembly.build import Task
 from ergonet.draws.samples import Samples
 from ergonet.estimators.base import SEEDS, BayesianEstimator
 from ergonet.estimators.parameters import documented
@@ -31,6 +29,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         samples_: the draws.
         diagnostics_: R-hat and effective sample sizes of predictions, divergences, E-BFMI.
         model_: the network with its prior and likelihood.
+        preprocessing_: the scaling of the inputs, learned from the training rows; constant columns are left out.
         n_features_in_, feature_names_in_: as in other scikit-learn estimators.
     """
 
@@ -39,7 +38,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
 
         Raises:
             SettingError: a parameter is out of range.
-            DataError: `y` has only one class.
+            DataError: `y` has only one class, every column of X is constant, or a value is too large for float32.
             ValueError: the data are not finite, empty, or of different lengths.
         """
         x, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
@@ -51,11 +50,8 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
                 f"`y` has only one class ({self.classes_[0]!r}), so there is nothing to classify. "
                 f"Classifier can't train when only one class is present."
             )
-        self._fit_network(np.asarray(x), index.astype(np.int32))
+        self._fit_network(np.asarray(x), index, task="classification", target_names=("y",))
         return self
-
-    def _task(self) -> Task:
-        return Task("classification", self.n_features_in_, len(self.classes_))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities averaged over the posterior, `[rows, classes]`, in the order of `classes_`."""
@@ -84,4 +80,3 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         super()._restore(fitted, samples)
         dtype = np.dtype(fitted["dtype"]) if fitted["dtype"] != "|O" else object
         self.classes_ = np.array(fitted["classes_"], dtype=dtype)
-        self.model_ = build.model(self._settings(), self._task())

@@ -13,6 +13,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ergonet._errors import SettingError
 from ergonet._types import AnyArray, Array, Float
@@ -84,7 +85,7 @@ class MLP(AbstractNetwork):
     activation: str = eqx.field(static=True)
     bias: bool = eqx.field(static=True)
 
-    def __init__(self, sizes: Sequence[int], *, activation: str = "tanh", bias: bool = True):
+    def __init__(self, sizes: Sequence[int], *, activation: str = "tanh", bias: bool | Any = True):
         """Check and keep the settings.
 
         Args:
@@ -93,7 +94,7 @@ class MLP(AbstractNetwork):
             bias: whether every layer has a bias.
 
         Raises:
-            SettingError: a size is not a positive integer, or the activation is not known.
+            SettingError: a size is not a positive integer, the activation is not known, or `bias` is not a boolean.
         """
         sizes = tuple(sizes)
         if len(sizes) < 2:
@@ -101,6 +102,8 @@ class MLP(AbstractNetwork):
         for size in sizes:
             if isinstance(size, bool) or not hasattr(size, "__index__") or int(size) < 1:
                 raise SettingError(f"`MLP(sizes=...)` must contain integers of at least 1, got {size!r} in {sizes}.")
+        if not isinstance(bias, bool | np.bool_):
+            raise SettingError(f"`MLP(bias=...)` must be True or False, got {bias!r}.")
         ACTIVATIONS.entry(activation)
         self.sizes = tuple(int(size) for size in sizes)
         self.activation = activation

@@ -20,6 +20,7 @@ from ergonet._checks import is_integer
 from ergonet._errors import CapabilityError, SettingError
 from ergonet._keys import key_of
 from ergonet._types import Array, Float
+from ergonet.draws.quantities import draw_weights
 from ergonet.draws.samples import Samples
 from ergonet.models.network_posterior import AbstractNetworkPosterior, BayesianNetwork
 from ergonet.prediction.chunks import Rows, draw_chunks, readable
@@ -132,22 +133,6 @@ def _model(samples: Samples, model: BayesianNetwork | None) -> BayesianNetwork:
             f"`model` has {model.dim} coordinates, but the draws have {dim}: they belong to another network."
         )
     return model
-
-
-def draw_weights(samples: Samples) -> np.ndarray:
-    """Weight of each draw, `[chain, draw]`: 1, or the weight given by the schedule of a minibatch kernel.
-
-    Raises:
-        SettingError: every stored draw has weight 0.
-    """
-    shape = samples.num_chains, samples.num_draws
-    weights = np.asarray(samples.stats.get("weight", np.ones(shape)), np.float32)
-    if not np.any(weights > 0):
-        raise SettingError(
-            "Every stored draw has weight 0: the schedule was still exploring when each was taken. Store other draws "
-            "(`retention`), or shorten the exploration stage of the cycles."
-        )
-    return weights
 
 
 def _predict_chunk(model: BayesianNetwork, draws_of: Any, chunk: Any, levels: tuple[float, ...]) -> dict[str, Any]:

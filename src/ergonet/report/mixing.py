@@ -17,7 +17,7 @@ def pictures(record: RunRecord) -> list[Picture]:
     made = []
     functions = record.evaluation.get("function_draws")
     if functions is not None and functions.ndim == 3 and functions.shape[2]:
-        made.extend(_of_functions(functions))
+        made.extend(_of_functions(functions, record.stats.get("weight")))
     stats, early = record.stats, record.warmup_stats
     if _has_draws(stats.get("lp")):
         made.append(_trace(stats["lp"], early.get("lp")))
@@ -56,8 +56,8 @@ def _has_draws(values: np.ndarray | None) -> bool:
     return values is not None and values.ndim == 2 and values.size > 0
 
 
-def _of_functions(functions: np.ndarray) -> list[Picture]:
-    summary = summarize(functions)
+def _of_functions(functions: np.ndarray, weights: np.ndarray | None) -> list[Picture]:
+    summary = summarize(functions, weights)
     chains = functions.shape[0]
     svg = draw(
         "convergence",

@@ -12,7 +12,7 @@ from hypothesis import strategies
 
 from ergonet._errors import CapabilityError, DataError, RunDirectoryError
 from ergonet.datasets import Preprocessing, from_table, load
-from ergonet.datasets.columns import mean_and_sd
+from ergonet.datasets.columns import extreme_row, mean_and_sd
 from ergonet.datasets.validation import (
     as_labels,
     as_matrix,
@@ -228,6 +228,75 @@ def test_mean_and_sd_neither_overflow_nor_vanish(scale):
     np.testing.assert_allclose(mean, 7.0 / 3.0 * scale)
     np.testing.assert_allclose(sd, np.sqrt(14.0) / 3.0 * scale)
     assert not constant.any()
+
+
+def test_a_small_variation_of_large_values_is_kept():
+    z = np.random.default_rng(0).normal(size=50)
+    frame = pd.DataFrame({"a": 1e9 + 1e-3 * z, "b": -z, "y": z / 3.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = from_table(frame, "y", test_fraction=0.0)
+    np.testing.assert_allclose(data.x_train[:, 0], (z - z.mean()) / z.std(), atol=1e-3)
+    new = data.preprocessing.transform(frame.iloc[:3])
+    np.testing.assert_array_equal(new, data.x_train[:3])
+
+
+def test_an_extreme_value_is_named_with_its_row_in_the_file():
+    z = np.random.default_rng(1).normal(size=(60, 2))
+    frame = pd.DataFrame(z, columns=["a", "b"]).assign(y=z[:, 0])
+    frame.loc[17, "b"] = -1e12
+    with pytest.warns(UserWarning, match=r"Column 'b' has -1e\+12 at data row 18 \(counting from 1\).*half of its"):
+        from_table(frame, "y", test_fraction=0.2, seed=next(seed for seed in range(9) if _is_trained(frame, 17, seed)))
+
+
+def test_a_held_out_or_new_value_far_from_the_training_rows_is_named():
+    z = np.random.default_rng(1).normal(size=(60, 2))
+    frame = pd.DataFrame(z, columns=["a", "b"]).assign(y=z[:, 0])
+    frame.loc[17, "b"] = 1e12
+    seed = next(seed for seed in range(50) if not _is_trained(frame, 17, seed))
+    with pytest.warns(UserWarning, match=r"Column 'b' of the table has 1e\+12 at data row 18 .* 1e\+12 standard"):
+        data = from_table(frame, "y", test_fraction=0.2, seed=seed)
+    with pytest.warns(UserWarning, match=r"Column 'b' of the new data has 1e\+12 at data row 1 "):
+        data.preprocessing.transform(frame.iloc[17:20])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data.preprocessing.transform(frame.iloc[:17])
+
+
+def test_what_warnings_show_of_the_data_commands_no_terminal():
+    frame = pd.DataFrame({"a": np.arange(9.0), "b": "\x1b[2J", "y": np.arange(9.0)})
+    with pytest.warns(UserWarning, match=r"'b' \(always \\x1b\[2J\)"):
+        from_table(frame, "y", one_hot=True, test_fraction=0.0)
+
+
+def _is_trained(frame, row, seed):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return row not in from_table(frame, "y", test_fraction=0.2, seed=seed).test_rows
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.random.default_rng(2).normal(size=200),
+        np.random.default_rng(3).standard_cauchy(size=2000),
+        np.exp(4 * np.random.default_rng(4).normal(size=1000)),
+        np.eye(1, 300).reshape(-1),  # a rare category
+        np.where(np.arange(300) < 200, 0.0, 1e6),
+        np.array([1.0, 2.0]),
+        np.full(5, 3.0),
+        np.zeros(5),
+    ],
+)
+def test_heavy_tails_and_rare_categories_are_not_extreme(values):
+    assert extreme_row(values) is None
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+def test_a_value_beside_which_the_others_look_alike_is_extreme(unit):
+    values = np.random.default_rng(5).normal(size=500)
+    values[123] = -1e8
+    assert extreme_row(values * unit) == 123
 
 
 def test_rounding_is_no_variation():

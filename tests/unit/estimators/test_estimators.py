@@ -105,7 +105,8 @@ def test_both_tails_of_an_interval_hold_their_share_of_the_mixture(regressor, li
         weights, model.network.prepare(jnp.asarray(regressor._inputs(x)))
     )[:, 0]
     scales = np.asarray(jax.vmap(model.likelihood.scale)(own)).reshape(-1, 1)
-    ends = (regressor.predict_interval(x, level=level) - regressor.target_mean_) / regressor.target_sd_
+    scaling = regressor.preprocessing_
+    ends = (regressor.predict_interval(x, level=level) - scaling.target_mean) / scaling.target_sd
     below = [stats.norm.cdf(end, outputs, scales).mean(axis=0) for end in ends.T]
     np.testing.assert_allclose(below, np.broadcast_to([[0.5 - level / 2], [0.5 + level / 2]], (2, 10)), atol=2e-5)
 
@@ -206,6 +207,7 @@ def test_feature_names_are_checked(line):
         ({"prior": "norml"}, "Did you mean 'normal'"),
         ({"hidden": (0,)}, r"`hidden` must be whole numbers of at least 1, .* got \(0,\)"),
         ({"likelihood": "gaussian"}, "is not for classification"),
+        ({"bias": "x"}, "`bias` must be true or false, got 'x'"),
     ],
 )
 def test_impossible_settings_are_refused(moons, setting, message):

@@ -305,6 +305,8 @@ def test_an_equinox_module_is_a_network():
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
+        (lambda: MLP((2, 3, 1), bias="x"), r"`MLP\(bias=\.\.\.\)` must be True or False, got 'x'"),
+        (lambda: MLP((2, 3, 1), bias=1), "must be True or False, got 1"),
         (lambda: MLP((3,)), "at least the numbers of inputs and outputs"),
         (lambda: MLP((3, 0, 1)), "integers of at least 1, got 0"),
         (lambda: MLP((3, 2), activation="tahn"), "Did you mean 'tanh'"),

@@ -1,0 +1,39 @@
+"""The cache of compiled programs of the command."""
+
+import os
+import stat
+import warnings
+from pathlib import Path
+
+
+def keep_compiled_programs() -> None:
+    """Cache compiled programs in the user's cache folder, so that the next run of the command starts sooner.
+
+    What the cache contains is executed. It is therefore not used, with a warning, if others could have written it.
+    """
+    import jax
+
+    if jax.config.jax_compilation_cache_dir is not None:
+        return
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = Path(home) / "ergonet" / "compiled"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        reasons = [distrust(one) for one in (folder.parent, folder)]
+    except OSError:
+        return
+    for reason in filter(None, reasons):
+        warnings.warn(f"Compiled programs are not cached: {reason}", UserWarning, stacklevel=2)
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def distrust(folder: Path) -> str:
+    """Why programs in a folder might be somebody else's, and what to do; empty if they are the user's own."""
+    found = folder.stat()
+    if hasattr(os, "getuid") and found.st_uid != os.getuid():
+        return f"the folder {str(folder)!r} belongs to another user. Set XDG_CACHE_HOME to a folder of your own."
+    if hasattr(os, "getuid") and found.st_mode & stat.S_IWOTH:
+        return f"everybody may write to the folder {str(folder)!r}. Remove it, or `chmod o-w` it and empty it."
+    return ""

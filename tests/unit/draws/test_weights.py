@@ -1,0 +1,99 @@
+"""The summary and the diagnostics count draws as predictions do: a weight of two is the same as being there twice."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ergonet import MLP, BayesianNetwork, Samples, Target, likelihoods, priors
+from ergonet._errors import SettingError
+from ergonet.cli.evaluation import MOST_SCALE_DRAWS, _spread, learned_scales
+from ergonet.target.logdensity import LogDensity
+
+CHAINS, DRAWS = 2, 400
+WEIGHTS = np.tile(np.array([0.0, 1.0, 2.0, 1.0], np.float32), (CHAINS, DRAWS // 4))
+X = np.random.default_rng(0).normal(size=(11, 2)).astype(np.float32)
+
+
+def drawn(target, weights=WEIGHTS):
+    """Draws of which those without weight are far off, as in the large steps of a cycle."""
+    positions = np.array(0.3 * jax.random.normal(jax.random.key(1), (CHAINS, DRAWS, target.dim)))
+    positions[:, 0::4] += 2.0
+    stats = {"lp": 0 * weights, "gradients": np.ones(weights.shape, int), "nonfinite": weights < 0, "weight": weights}
+    return Samples(
+        positions=positions, stats=stats, warmup_stats={}, seconds={}, gradients={}, tuning={}, about={}, target=target
+    )
+
+
+def gaussian():
+    return Target.from_logdensity(lambda q: -0.5 * jnp.sum(q**2), jnp.zeros(3))
+
+
+def network():
+    return BayesianNetwork(MLP((2, 3, 1)), priors.NormalGamma(), likelihoods.Gaussian()).condition(X, np.sin(X[:, 0]))
+
+
+def copies(samples):
+    """The same draws, each as often as its weight says, and all of the same weight."""
+    repeated = [np.repeat(one, WEIGHTS[0].astype(int), axis=0) for one in samples.positions]
+    return replace(samples, positions=np.stack(repeated), stats={k: v for k, v in samples.stats.items() if k == "lp"})
+
+
+@pytest.mark.parametrize("make", [gaussian, network])
+def test_the_summary_of_weighted_draws_is_that_of_copies(make):
+    samples = drawn(make())
+    found, expected = samples.summary(), copies(samples).summary()
+    np.testing.assert_allclose(found["mean"], expected["mean"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found["sd"], expected["sd"], rtol=1e-4)
+    np.testing.assert_allclose(found[["q5", "q95"]], expected[["q5", "q95"]], rtol=0.05, atol=0.02)
+    np.testing.assert_allclose(found["mcse_mean"], expected["mcse_mean"], rtol=0.3)
+    np.testing.assert_allclose(found["mcse_mean"].mean(), expected["mcse_mean"].mean(), rtol=0.06)
+    np.testing.assert_allclose(found["r_hat"], expected["r_hat"], atol=5e-3)
+    assert (found["sd"] < 0.7 * replace(samples, stats={}).summary()["sd"]).any()
+
+
+def test_diagnostics_count_weights():
+    samples = drawn(network())
+    found, expected = samples.diagnostics(), copies(samples).convergence()
+    plain = replace(samples, stats={k: v for k, v in samples.stats.items() if k != "weight"}).diagnostics()
+    assert found["max_rhat_function"] == pytest.approx(expected.max_rhat, abs=5e-3)
+    assert found["median_ess_bulk_function"] == pytest.approx(expected.median_ess_bulk, rel=0.1)
+    for name in ("min_ess_bulk_scales", "min_ess_bulk_weights", "min_ess_tail_function"):
+        assert found[name] != plain[name], name
+
+
+def test_draws_of_which_none_counts_have_no_summary():
+    samples = drawn(gaussian(), 0 * WEIGHTS)
+    for ask in (samples.weights, samples.summary, samples.convergence):
+        with pytest.raises(SettingError, match="Every stored draw has weight 0"):
+            ask()
+
+
+def test_scales_in_the_report_are_spread_over_the_weights():
+    samples = drawn(network())
+    shown = learned_scales(samples, network().model, ["a", "b"])["scale_draws"]
+    noise = samples.scales()
+    of_summary = samples.summary()["mean"]
+    assert shown.shape == (CHAINS, DRAWS, len(noise))
+    for index, name in enumerate(noise):
+        assert shown[..., index].mean() == pytest.approx(of_summary[f"scale of {name}"], rel=0.01)
+    many = np.ones((1, 2 * MOST_SCALE_DRAWS))
+    assert _spread(many, MOST_SCALE_DRAWS).shape == (1, MOST_SCALE_DRAWS)
+    np.testing.assert_array_equal(_spread(np.ones((2, 7)), 500), np.tile(np.arange(7), (2, 1)))
+
+
+def test_parameters_compile_once_for_a_target(monkeypatch):
+    traces = []
+
+    def unravel(self, position):
+        traces.append(1)
+        return self.layout.unravel(position)
+
+    monkeypatch.setattr(LogDensity, "unravel", unravel)
+    samples = drawn(gaussian())
+    first = samples.parameters()["x"]
+    np.testing.assert_array_equal(samples.parameters()["x"], first)
+    np.testing.assert_array_equal(first, samples.positions)
+    assert len(traces) == 1
