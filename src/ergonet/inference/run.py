@@ -122,8 +122,8 @@ def sample(
         callback=NoCallback() if callback is None else callback,
     )
     jobs = _jobs(target, kernel, plan, placement, thin=thinned.thin, warmup=warmup)
-    recorder = Recorder(open_store(store), thinned.retention, has_curve=_has_curve(kernel, plan, thinned.retention))
     reporter = choose_progress(progress)
+    recorder = Recorder(open_store(store), thinned.retention, has_curve=_has_curve(kernel, plan, thinned.retention))
     rules: list[AbstractStopRule] = [Diverged()]
     rules += [] if time_limit is None else [TimeLimit(time_limit, began=began)]
     reporter.begin(len(jobs), len(jobs[0].chains))
@@ -135,11 +135,12 @@ def sample(
         if ending.stopped_by:
             room = thinned.retention.room(plan.num_draws)
             reporter.say(f"Stopped by {ending.stopped_by}: {recorder.drawn} of {room} draws of each chain are stored.")
+        seconds |= ending.seconds | {"total": time.perf_counter() - began}
+        samples = _samples(target, plan, ending, recorder, seconds)
+        finish_store(samples, recorder.store)
     finally:
         reporter.end()
-    seconds |= ending.seconds | {"total": time.perf_counter() - began}
-    samples = _samples(target, plan, ending, recorder, seconds)
-    finish_store(samples, recorder.store)
+        recorder.store.close()
     for alarm in samples.alarms():
         warnings.warn(alarm, SamplingWarning, stacklevel=2)
     return samples
