@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
     Raises:
         ErgonetError: the data, the settings or the directory cannot be used.
     """
-    with claim_run(out, _name(settings.data), overwrite=overwrite) as claim:
+    with closing(claim_run(out, _name(settings.data), overwrite=overwrite)) as claim:
         directory, metrics = _fit(settings, claim, quiet=quiet, began=began)
     return _conclude(directory, metrics, strict=strict, quiet=quiet)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 MANIFEST = "manifest.json"
+POSITIONS = "positions"
 EXTRAS = ("warmup", "tuning", "curve")  # groups beside the arrays [chain, draw, ...]
 
 _NODE = "zarr.json"
@@ -20,7 +21,7 @@ def foreign_to_store(folder: Path) -> Path | None:
     entries = sorted(folder.iterdir())
     if not {"format_version", "draws_by_chain"} <= read_json(folder / MANIFEST).keys():
         return next(iter(entries), None)
-    return next(_foreign_to_root(entries), None)
+    return next(_foreign_to_root(folder, entries), None)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -32,19 +33,24 @@ def read_json(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _foreign_to_root(entries: list[Path]) -> Iterator[Path]:
-    sizes: set[tuple[int, ...]] = set()  # chains and draws, the same for all arrays
+def _foreign_to_root(folder: Path, entries: list[Path]) -> Iterator[Path]:
+    size = _size(read_json(folder / POSITIONS / _NODE))
     for entry in entries:
         if entry.is_symlink() or not entry.is_dir():
             if not _is_file(entry, _NODE, MANIFEST, Path(MANIFEST).with_suffix(".tmp").name):
                 yield entry
             continue
         node = read_json(entry / _NODE)
-        if node.get("node_type") == "array":
-            sizes.add(tuple(node.get("shape", ())[:2]))
-        if len(sizes) > 1 or (node.get("node_type") == "group" and entry.name not in EXTRAS):
+        is_array = node.get("node_type") == "array"
+        if node and (_size(node) != size if is_array else entry.name not in EXTRAS):
             yield entry
         yield from _foreign_to_node(entry)
+
+
+def _size(node: dict[str, Any]) -> list[Any]:
+    """Numbers of chains and draws, the same for all arrays of a run."""
+    shape = node.get("shape")
+    return shape[:2] if isinstance(shape, list) else []
 
 
 def _foreign_to_node(folder: Path) -> Iterator[Path]:

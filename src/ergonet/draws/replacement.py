@@ -12,8 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from ergonet._errors import RunDirectoryError
 from ergonet.draws.lock import Lock
@@ -77,7 +75,7 @@ class _Sides:
 
 
 class Claim:
-    """The right to write a folder, from its creation to `close`; a context manager."""
+    """The right to write a folder, from its creation to `close`."""
 
     def __init__(self, path: Path, content: Content, *, overwrite: bool):
         """Lock the place and restore what a killed writer left.
@@ -145,14 +143,6 @@ class Claim:
     def close(self) -> None:
         """Delete new content that has not taken its place, and free the lock; may be repeated."""
         self._finish()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _require_nothing_kept(self) -> None:
         if self._sides.previous.exists():

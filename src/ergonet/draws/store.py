@@ -19,7 +19,6 @@ from ergonet.draws.contents import MANIFEST, foreign_to_store
 from ergonet.draws.replacement import Claim, Content, whereabouts
 
 FORMAT_VERSION = 1
-POSITIONS = "positions"
 STORE = Content(foreign_to_store, "pass `overwrite=True`")
 
 

@@ -1,15 +1,17 @@
 """Runs on disk: written as a Zarr group with a manifest, and read back with lazy positions."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ergonet._errors import RunDirectoryError
+from ergonet.draws.contents import POSITIONS
 from ergonet.draws.record import Record
 from ergonet.draws.replacement import Claim
-from ergonet.draws.store import POSITIONS, STORE, AbstractStore, ZarrStore, read_store
+from ergonet.draws.store import STORE, AbstractStore, ZarrStore, read_store
 from ergonet.target.contract import AbstractTarget
 
 
@@ -22,7 +24,7 @@ def save(record: Record, path: str | os.PathLike[str], *, overwrite: bool = Fals
         RunDirectoryError: the folder exists and `overwrite` is not set, contains files that Ergonet did not write, or
             is being written by another process.
     """
-    with Claim(Path(path), STORE, overwrite=overwrite) as claim:
+    with closing(Claim(Path(path), STORE, overwrite=overwrite)) as claim:
         store = ZarrStore(claim.folder)
         arrays: dict[str, Any] = {POSITIONS: record.positions, **record.stats}
         fields = {name: (tuple(a.shape[2:]), np.dtype(a.dtype)) for name, a in arrays.items()}
