@@ -220,7 +220,7 @@ def test_bad_input_gets_one_line_and_leaves_nothing(ergonet, houses, folder):
         (("fit", "same.csv", "--target", "kind"), "only one class"),
         (("fit", "picture.csv", "--target", "price"), "not a text table"),
         ((*fit, "--out", "mine"), "exists already"),
-        ((*fit, "--out", "mine", "--overwrite"), "does not replace it"),
+        ((*fit, "--out", "mine", "--overwrite"), "mine/thesis.txt` was not written by Ergonet"),
         ((*fit, "--draws", "-5"), "`--draws`"),
         ((*fit, "--chains", "0"), "`--chains`"),
         ((*fit, "--activation", "tahn"), "Did you mean 'tanh'"),
@@ -323,15 +323,13 @@ def test_ctrl_c_keeps_the_draws(ergonet, houses, folder):
 def test_ctrl_c_with_nothing_to_keep_restores_what_was_there(regression, ergonet, folder):
     kept = (folder / "houses-run" / "metrics.json").read_bytes()
     arguments = ("fit", "houses.csv", "--target", "price", *TINY, "--warmup", "1000000", "--out", "houses-run")
-    aside = folder / ".houses-run.previous"
-    store = folder / "houses-run" / "draws.zarr" / "manifest.json"
-    code, _, errors = interrupted(
-        ergonet, folder, (*arguments, "--overwrite"), ready=lambda: aside.exists() and store.exists()
-    )
+    beside = folder / ".houses-run.ergonet"
+    store = beside / "new" / "draws.zarr" / "manifest.json"
+    code, _, errors = interrupted(ergonet, folder, (*arguments, "--overwrite"), ready=store.exists)
     assert code == 130
     assert "Interrupted before there were any draws." in errors
     assert (folder / "houses-run" / "metrics.json").read_bytes() == kept
-    assert not aside.exists()
+    assert not beside.exists()
 
 
 LEARNED = """

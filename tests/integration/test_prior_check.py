@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow  # the whole file
 
 def check(source, tmp_path, **tables):
     out = tmp_path / "prior.png"
-    told = run(resolve(source, {}, tables), num_draws=40, out=str(out))
+    told = run(resolve(source, {}, tables), num_draws=40, out=str(out), overwrite=True)
     assert out.stat().st_size > 5000
     return told
 
@@ -45,7 +45,7 @@ def test_classes_and_hyperparameters(tmp_path, capsys):
 
 def test_a_picture_of_another_kind_is_refused_before_any_work(tmp_path):
     with pytest.raises(SettingError, match=r"`--out` must be a picture, .png, .svg or .pdf, got 'prior.txt'"):
-        run(resolve("no-such-file.csv", {}, {}), num_draws=1, out="prior.txt")
+        run(resolve("no-such-file.csv", {}, {}), num_draws=1, out="prior.txt", overwrite=False)
 
 
 def test_the_command(tmp_path):
@@ -56,7 +56,13 @@ def test_the_command(tmp_path):
     answer = ergonet_command("--draws", "10", "--seed", "3")
     assert answer.returncode == 0, answer.stderr
     assert "Picture: prior-check.png" in answer.stdout
-    assert (tmp_path / "prior-check.png").exists()
+    picture = (tmp_path / "prior-check.png").read_bytes()
+    again = ergonet_command("--draws", "10", "--seed", "4")
+    assert again.returncode == 1
+    assert "exists already" in again.stderr
+    assert (tmp_path / "prior-check.png").read_bytes() == picture
+    assert ergonet_command("--draws", "10", "--seed", "4", "--overwrite").returncode == 0
+    assert (tmp_path / "prior-check.png").read_bytes() != picture
     refused = ergonet_command("--draws", "0")
     assert refused.returncode == 1
     assert "num_draws" in refused.stderr

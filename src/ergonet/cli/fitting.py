@@ -6,18 +6,19 @@ import sys
 import time
 import warnings
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import DataError, SamplingWarning, SettingError, visible
 from ergonet.assembly.settings import DataSettings, Settings
 from ergonet.cli.compiled import keep_compiled_programs
-from ergonet.cli.run_directory import RunDirectory, check_free, choose_path, new_run_directory
+from ergonet.cli.run_directory import DRAWS, RunDirectory, claim_run
 from ergonet.datasets import registry
 
 if TYPE_CHECKING:
     from ergonet.datasets.dataset import Dataset
+    from ergonet.draws.replacement import Claim
     from ergonet.draws.samples import Samples
 
 FINE, OFF = 0, 3
@@ -40,8 +41,13 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
     Raises:
         ErgonetError: the data, the settings or the directory cannot be used.
     """
-    path = choose_path(out, _name(settings.data))
-    check_free(path, overwrite=overwrite)
+    with closing(claim_run(out, _name(settings.data), overwrite=overwrite)) as claim:
+        directory, metrics = _fit(settings, claim, quiet=quiet, began=began)
+    return _conclude(directory, metrics, strict=strict, quiet=quiet)
+
+
+def _fit(settings: Settings, claim: "Claim", *, quiet: bool, began: float) -> tuple[RunDirectory, dict[str, Any]]:
+    """The complete run directory and the figures of the run."""
     dataset = load_data(settings.data, seed=settings.run.seed)
     keep_compiled_programs()
 
@@ -62,19 +68,19 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
     if not quiet:
         sys.stdout.write(f"{visible(_header(settings, dataset, model))}\n{plan}\n")
         sys.stdout.flush()
-    with new_run_directory(path) as directory:
-        directory.write_settings(settings, dataset.preprocessing)
-        before = time.perf_counter() - began
-        samples = _sample(target, kernel, settings, directory=directory, quiet=quiet)
-        with _patience():
-            evaluated = time.perf_counter()
-            found = evaluation.evaluate(samples, dataset, model)
-            now = time.perf_counter()
-            seconds = dict(samples.seconds) | {"prediction": now - evaluated, "total": now - began}
-            seconds["setup"] = before + samples.seconds.get("setup", 0.0)
-            metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds=seconds)
-            _finish(directory, metrics, found.arrays, samples)
-    return _conclude(directory, metrics, strict=strict, quiet=quiet)
+    RunDirectory(claim.folder).write_settings(settings, dataset.preprocessing)
+    before = time.perf_counter() - began
+    samples = _sample(target, kernel, settings, claim=claim, quiet=quiet)
+    directory = RunDirectory(claim.folder)
+    with _patience():
+        evaluated = time.perf_counter()
+        found = evaluation.evaluate(samples, dataset, model)
+        now = time.perf_counter()
+        seconds = dict(samples.seconds) | {"prediction": now - evaluated, "total": now - began}
+        seconds["setup"] = before + samples.seconds.get("setup", 0.0)
+        metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds=seconds)
+        _finish(directory, metrics, found.arrays, samples)
+    return directory, metrics
 
 
 def _finish(directory: RunDirectory, metrics: Any, arrays: Any, samples: "Samples") -> None:
@@ -175,9 +181,10 @@ def _header(settings: Settings, dataset: "Dataset", model: Any) -> str:
     )
 
 
-def _sample(target: Any, kernel: Any, settings: Settings, *, directory: RunDirectory, quiet: bool) -> "Samples":
+def _sample(target: Any, kernel: Any, settings: Settings, *, claim: "Claim", quiet: bool) -> "Samples":
     """Sample; after Ctrl-C return what every chain has finished, even if it came while draws were being collected."""
     import ergonet
+    from ergonet.draws.store import ZarrStore
 
     run = settings.run
     try:
@@ -191,12 +198,13 @@ def _sample(target: Any, kernel: Any, settings: Settings, *, directory: RunDirec
                 num_draws=run.num_draws,
                 thin=run.thin,
                 seed=run.seed,
-                store=directory.draws,
+                store=ZarrStore(DRAWS, within=claim),
                 devices=run.devices,
                 progress=not quiet,
                 time_limit=run.time_limit,
             )
     except KeyboardInterrupt:
+        directory = RunDirectory(claim.folder)
         if not directory.has_draws():
             raise
         stopped = ergonet.load(directory.draws, target=target)

@@ -109,6 +109,7 @@ def prior_check(
     settings: SettingsFile = None,
     draws: Annotated[int, typer.Option("--draws", help="Functions to draw.", metavar="COUNT")] = 200,
     out: Annotated[str, typer.Option("--out", help="Picture to write: PNG, SVG or PDF.")] = "prior-check.png",
+    overwrite: Overwrite = False,
 ) -> None:
     """Draw functions from the prior for DATA and compare them with the range of the target.
 
@@ -118,7 +119,7 @@ def prior_check(
         resolved = _resolved(given, settings)
         from ergonet.cli import prior_check as checking
 
-        sys.stdout.write(f"{checking.run(resolved, num_draws=draws, out=out)}\n")
+        sys.stdout.write(f"{checking.run(resolved, num_draws=draws, out=out, overwrite=overwrite)}\n")
 
 
 @app.command(short_help="Predict new rows.")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import DataError, RunDirectoryError
-from ergonet.cli.run_directory import RunDirectory
+from ergonet.cli.run_directory import RunDirectory, check_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,9 @@ def run(directory: RunDirectory, new: str, out: str, *, overwrite: bool) -> int:
         ErgonetError: the run, the table or the path cannot be used.
     """
     path = Path(out)
-    _check_out(path, overwrite=overwrite)
+    if path.suffix.lower() not in _WRITTEN:
+        raise DataError(f"`--out`: {str(path)!r} must end in {' or '.join(_WRITTEN)}, which determines the format.")
+    check_file(path, overwrite=overwrite)
     finished = directory.check_version()
     settings, preprocessing = directory.read_settings()
 
@@ -62,15 +64,6 @@ def run(directory: RunDirectory, new: str, out: str, *, overwrite: bool) -> int:
         table = _numbers(prediction, preprocessing)
     _write(table, path)
     return len(table)
-
-
-def _check_out(path: Path, *, overwrite: bool) -> None:
-    if path.suffix.lower() not in _WRITTEN:
-        raise DataError(f"`--out`: {str(path)!r} must end in {' or '.join(_WRITTEN)}, which determines the format.")
-    if path.exists() and not overwrite:
-        raise RunDirectoryError(f"`--out`: {str(path)!r} exists already. Choose another name, or add `--overwrite`.")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise RunDirectoryError(f"`--out`: {str(path)!r} cannot be written: there is no folder {str(path.parent)!r}.")
 
 
 def _by_position(table: "pd.DataFrame", new: str, preprocessing: "Preprocessing") -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ergonet._errors import SettingError
 from ergonet.assembly.settings import Settings
+from ergonet.cli.run_directory import check_file
 
 if TYPE_CHECKING:
     from ergonet.datasets.dataset import Dataset
@@ -19,23 +20,25 @@ SURE = 0.99
 MOSTLY = 0.5
 
 
-def run(settings: Settings, *, num_draws: int, out: str) -> str:
+def run(settings: Settings, *, num_draws: int, out: str, overwrite: bool) -> str:
     """Draw from the prior, save a picture, and describe what the prior expects.
 
     Args:
         settings: resolved settings, before the data are known.
         num_draws: number of functions, at least 1.
         out: the picture to write, PNG, SVG or PDF.
+        overwrite: replace an existing file.
 
     Returns:
         The findings, one sentence per line.
 
     Raises:
-        ErgonetError: the data or the settings cannot be used.
+        ErgonetError: the data, the settings or the path cannot be used.
     """
     path = Path(out)
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise SettingError(f"`--out` must be a picture, .png, .svg or .pdf, got {out!r}.")
+    check_file(path, overwrite=overwrite)
     from ergonet.assembly import build
     from ergonet.cli.fitting import load_data
 

@@ -1,11 +1,11 @@
 """The run directory written by a fit; an existing one is replaced only once the new one contains draws."""
 
 import json
-import shutil
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ergonet.datasets.preprocessing import Preprocessing
+    from ergonet.draws.replacement import Claim
     from ergonet.draws.samples import Samples
 
 FORMAT_VERSION = 1
 SETTINGS, PREPROCESSING, METRICS = "settings.toml", "preprocessing.json", "metrics.json"
 EVALUATION, STATS, REPORT, MANIFEST = "evaluation.npz", "stats.npz", "report.html", "manifest.json"
 DRAWS = "draws.zarr"
-_ALL = (SETTINGS, PREPROCESSING, DRAWS, METRICS, EVALUATION, STATS, REPORT)
+_ALL = (SETTINGS, PREPROCESSING, DRAWS, STATS, EVALUATION, METRICS, REPORT)  # in the order in which they are written
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class RunDirectory:
 
     def write_settings(self, settings: Settings, preprocessing: "Preprocessing") -> None:
         """Write everything that prediction needs besides the draws."""
+        self.path.mkdir(exist_ok=True)
         (self.path / SETTINGS).write_text(to_toml(settings.to_table()), encoding="utf-8")
         self._write_json(PREPROCESSING, preprocessing.to_dict())
 
@@ -134,9 +136,11 @@ class RunDirectory:
 
     def _require(self, names: tuple[str, ...]) -> None:
         if not self.path.is_dir():
+            from ergonet.draws.replacement import whereabouts
+
             raise RunDirectoryError(
                 f"There is no run directory {str(self.path)!r}. `ergonet fit ... --out {self.path.name or 'RUN'}` "
-                f"creates one."
+                f"creates one.{whereabouts(self.path)}"
             )
         missing = [name for name in names if not (self.path / name).exists()]
         if missing:
@@ -157,63 +161,72 @@ class RunDirectory:
         write_json(self.path / name, content)
 
 
-def choose_path(out: str | None, name: str) -> Path:
-    """The path of a new run: as given, or else `NAME-run`, with a number if that exists."""
-    if out is not None:
-        return Path(out)
-    taken = (Path(f"{name}-run" if number == 1 else f"{name}-run-{number}") for number in range(1, 10_000))
-    return next(path for path in taken if not path.exists())
-
-
-def check_free(path: Path, *, overwrite: bool) -> None:
-    """Check that a run can be written to a path.
-
-    Raises:
-        RunDirectoryError: the path exists and must not be replaced, or its parent is not a folder.
-    """
-    if path.exists() or path.is_symlink():
-        if not overwrite:
-            raise RunDirectoryError(
-                f"`--out`: {str(path)!r} exists already. Choose another folder, or add `--overwrite` to replace it."
-            )
-        inside = Path.cwd().is_relative_to(path.resolve())
-        if inside or path.is_symlink() or not path.is_dir() or not _looks_like_run(path):
-            raise RunDirectoryError(
-                f"`--out`: {str(path)!r} is not a run directory, so `--overwrite` does not replace it. Choose another "
-                f"folder."
-            )
-    above = next(one for one in path.absolute().parents if one.exists())
-    if not above.is_dir():
-        raise RunDirectoryError(f"`--out`: {str(above)!r} is a file, so it cannot hold {str(path)!r}.")
-
-
-def _looks_like_run(path: Path) -> bool:
-    """Whether a folder is empty or contains only files of a run."""
-    known = {*_ALL, MANIFEST}
-    return all(entry.name in known or entry.name.startswith(f".{REPORT}") for entry in path.iterdir())
-
-
-@contextmanager
-def new_run_directory(path: Path) -> Generator[RunDirectory]:
-    """A new, empty run directory; after an error without draws it is removed and the previous one is restored.
+def claim_run(out: str | None, name: str, *, overwrite: bool) -> "Claim":
+    """Claim the directory of a new run: as given, or else `NAME-run`, with a number if that exists or is being written.
 
     Args:
-        path: a path checked by `check_free`.
+        out: the directory; None: derived from the name.
+        name: the name of the data.
+        overwrite: replace an existing run directory, once the new run has draws.
+
+    Raises:
+        RunDirectoryError: the directory exists and must not be replaced, or another fit writes it.
     """
-    previous = path.with_name(f".{path.name}.previous")
-    if path.exists():
-        shutil.rmtree(previous, ignore_errors=True)
-        path.rename(previous)
-    directory = RunDirectory(path)
-    try:
-        path.mkdir(parents=True)
-        yield directory
-    except BaseException:
-        if not directory.has_draws():
-            shutil.rmtree(path, ignore_errors=True)
-            if previous.exists():
-                previous.rename(path)
-        raise
-    finally:
-        if path.exists():
-            shutil.rmtree(previous, ignore_errors=True)
+    from ergonet.draws.replacement import Claim, Content
+
+    content = Content(_foreign_to_run, "add `--overwrite`")
+    if out is not None:
+        return Claim(Path(out), content, overwrite=overwrite)
+    for number in range(1, 1000):
+        with suppress(RunDirectoryError):
+            return Claim(Path(f"{name}-run" if number == 1 else f"{name}-run-{number}"), content, overwrite=False)
+    raise RunDirectoryError(f"`{name}-run` and the names with a number up to 999 are taken. Choose one with `--out`.")
+
+
+def check_file(path: Path, *, overwrite: bool) -> None:
+    """Check that a command can write a file.
+
+    Raises:
+        RunDirectoryError: the file exists and must not be replaced, or its folder is missing.
+    """
+    if path.exists() and not overwrite:
+        raise RunDirectoryError(f"`--out`: {str(path)!r} exists already. Choose another name, or add `--overwrite`.")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise RunDirectoryError(f"`--out`: {str(path)!r} cannot be written: there is no folder {str(path.parent)!r}.")
+
+
+def _foreign_to_run(folder: Path) -> Path | None:
+    """The first file in a run directory that `ergonet fit` did not write; None if there is none."""
+    from ergonet.draws.contents import foreign_to_store
+
+    if folder.is_symlink() or not folder.is_dir():
+        return folder
+    ours = _own_names(folder)
+    for entry in sorted(folder.iterdir()):
+        if entry.name == DRAWS and DRAWS in ours:
+            foreign = foreign_to_store(entry)
+        else:
+            is_known = entry.name in ours or (ours and entry.name.startswith(f".{REPORT}."))
+            foreign = None if is_known and entry.is_file() and not entry.is_symlink() else entry
+        if foreign is not None:
+            return foreign
+    return None
+
+
+def _own_names(folder: Path) -> set[str]:
+    """Names of the files that a fit has written, complete or not.
+
+    The manifest of a finished run lists them. An unfinished run has draws and, in the order of writing, some others.
+    """
+    from ergonet.draws.contents import read_json
+
+    manifest = read_json(folder / MANIFEST)
+    if {"format_version", "ergonet", "files"} <= manifest.keys() and isinstance(manifest["files"], list):
+        names = {MANIFEST, REPORT, *(name for name in _ALL if name in manifest["files"])}
+    elif (folder / DRAWS).is_dir():
+        names = {*takewhile(lambda name: (folder / name).exists(), _ALL)}
+    else:
+        names = set[str]()
+    return names | {
+        Path(name).with_suffix(".tmp").name for name in (*_ALL, MANIFEST) if names and name.endswith(".json")
+    }

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ergonet.draws.contents import POSITIONS
 from ergonet.draws.retention import AbstractRetention
-from ergonet.draws.store import POSITIONS, AbstractStore
+from ergonet.draws.store import AbstractStore
 
 Fields = Mapping[str, np.ndarray]
 

@@ -80,8 +80,11 @@ class Samples(Record):
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write positions, statistics and tuning as a Zarr group with a manifest; no pickle.
 
+        An existing folder is replaced once the new one is complete.
+
         Raises:
-            RunDirectoryError: the folder exists and `overwrite` is not set.
+            RunDirectoryError: the folder exists and `overwrite` is not set, contains files that Ergonet did not write,
+                or is being written by another process.
         """
         return storing.save(self, path, overwrite=overwrite)
 

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from ergonet._errors import RunDirectoryError
+from ergonet.draws.contents import MANIFEST, foreign_to_store
+from ergonet.draws.replacement import Claim, Content, whereabouts
 
 FORMAT_VERSION = 1
-MANIFEST = "manifest.json"
-POSITIONS = "positions"
+STORE = Content(foreign_to_store, "pass `overwrite=True`")
 
 
 class AbstractStore(abc.ABC):
@@ -43,6 +44,9 @@ class AbstractStore(abc.ABC):
     @abc.abstractmethod
     def finish(self, about: Mapping[str, Any]) -> None:
         """Write what is valid and the description of the run, after the data."""
+
+    def close(self) -> None:  # noqa: B027  most stores hold nothing
+        """Release what the store holds, at the end of a run or after an error; by default nothing."""
 
 
 def _blank(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -76,29 +80,51 @@ class MemoryStore(AbstractStore):
 class ZarrStore(AbstractStore):
     """Draws in a Zarr 3 group, with chunks of successive draws of one chain."""
 
-    def __init__(self, path: str | os.PathLike[str], *, draws_per_chunk: int = 100, overwrite: bool = False):
-        """Check and keep the settings.
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        draws_per_chunk: int = 100,
+        overwrite: bool = False,
+        within: Claim | None = None,
+    ):
+        """Check and keep the settings, and lock the folder until `finish` or `close`.
 
         Args:
-            path: the folder to create.
+            path: the folder, which is created, or replaced, as soon as every chain has a draw.
             draws_per_chunk: draws of a chain in each Zarr chunk, at least 1.
-            overwrite: replace an existing folder.
+            overwrite: replace an existing folder, if it has nothing but a stored run.
+            within: a claimed folder that contains this one and takes its place together with it; `path` is then
+                relative to it.
 
         Raises:
-            RunDirectoryError: the folder exists.
+            RunDirectoryError: the folder exists, or another process writes it.
         """
-        self.path = Path(path)
-        if self.path.exists() and not overwrite:
-            raise RunDirectoryError(f"`{self.path}` exists. Choose another folder, or allow overwriting it.")
+        self._claim = Claim(Path(path), STORE, overwrite=overwrite) if within is None else within
+        self._part = path if within is not None else ""
         self._draws_per_chunk = draws_per_chunk
-        self._overwrite = overwrite
-        self._group: Any = None
+        self._opened: tuple[Path, Any] | None = None
         self._counts: list[int] = []
+
+    @property
+    def path(self) -> Path:
+        """Where the draws are now: beside their folder until every chain has one."""
+        return self._claim.folder / self._part
+
+    @property
+    def _group(self) -> Any:
+        import zarr
+
+        path = self.path
+        if self._opened is None or self._opened[0] != path:
+            self._opened = path, zarr.open_group(str(path), mode="r+")
+        return self._opened[1]
 
     def allocate(self, num_chains: int, num_draws: int, fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> None:
         import zarr
 
-        self._group = zarr.open_group(str(self.path), mode="w" if self._overwrite else "w-", zarr_format=3)
+        path = self.path
+        self._opened = path, zarr.open_group(str(path), mode="w-", zarr_format=3)
         self._counts = [0] * num_chains
         for name, (shape, dtype) in fields.items():
             floating = np.issubdtype(dtype, np.floating)
@@ -118,6 +144,8 @@ class ZarrStore(AbstractStore):
             self._group[name][chain, start : start + count] = values
         self._counts[chain] = start + count
         self._write_manifest({"complete": False})
+        if min(self._counts) > 0:
+            self._claim.take()
 
     def field(self, name: str) -> Any:
         return self._group[name]
@@ -133,6 +161,12 @@ class ZarrStore(AbstractStore):
 
     def finish(self, about: Mapping[str, Any]) -> None:
         self._write_manifest({"complete": True, **about})
+        self._claim.take()
+        self.close()
+
+    def close(self) -> None:
+        if not self._part:  # otherwise the claim is another's
+            self._claim.close()
 
     def _write_manifest(self, about: Mapping[str, Any]) -> None:
         content = {"format_version": FORMAT_VERSION, "draws_by_chain": self._counts, **about}
@@ -164,7 +198,9 @@ def read_store(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
 
     folder = Path(path)
     if not (folder / MANIFEST).exists():
-        raise RunDirectoryError(f"`{folder}` has no `{MANIFEST}`: it is not a stored run, or the run never started.")
+        raise RunDirectoryError(
+            f"`{folder}` has no `{MANIFEST}`: it is not a stored run, or the run never started.{whereabouts(folder)}"
+        )
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     if manifest.get("format_version") != FORMAT_VERSION:
         raise RunDirectoryError(

@@ -1,32 +1,38 @@
 """Runs on disk: written as a Zarr group with a manifest, and read back with lazy positions."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ergonet._errors import RunDirectoryError
+from ergonet.draws.contents import POSITIONS
 from ergonet.draws.record import Record
-from ergonet.draws.store import POSITIONS, AbstractStore, ZarrStore, read_store
+from ergonet.draws.replacement import Claim
+from ergonet.draws.store import STORE, AbstractStore, ZarrStore, read_store
 from ergonet.target.contract import AbstractTarget
 
 
 def save(record: Record, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Write positions, statistics and tuning as a Zarr group with a manifest; no pickle.
 
+    An existing folder is replaced once the new one is complete, so it may be the one that the positions are read from.
+
     Raises:
-        RunDirectoryError: the folder exists and `overwrite` is not set.
+        RunDirectoryError: the folder exists and `overwrite` is not set, contains files that Ergonet did not write, or
+            is being written by another process.
     """
-    store = ZarrStore(path, overwrite=overwrite)
-    # Read everything first, because it may be in the folder that is replaced.
-    positions = record.positions[...] if overwrite else record.positions
-    arrays: dict[str, Any] = {POSITIONS: positions, **record.stats}
-    fields = {name: (tuple(a.shape[2:]), np.dtype(a.dtype)) for name, a in arrays.items()}
-    store.allocate(record.num_chains, record.num_draws, fields)
-    for chain in range(record.num_chains):
-        store.write(chain, 0, {name: np.asarray(a[chain]) for name, a in arrays.items()})
-    finish_store(record, store)
+    with closing(Claim(Path(path), STORE, overwrite=overwrite)) as claim:
+        store = ZarrStore(claim.folder)
+        arrays: dict[str, Any] = {POSITIONS: record.positions, **record.stats}
+        fields = {name: (tuple(a.shape[2:]), np.dtype(a.dtype)) for name, a in arrays.items()}
+        store.allocate(record.num_chains, record.num_draws, fields)
+        for chain in range(record.num_chains):
+            store.write(chain, 0, {name: np.asarray(a[chain]) for name, a in arrays.items()})
+        finish_store(record, store)
+        claim.take()
     return Path(path)
 
 

@@ -19,9 +19,9 @@ from ergonet._errors import StartError
 from ergonet._keys import seed_words
 from ergonet._numbers import like
 from ergonet._types import Array
+from ergonet.draws.contents import POSITIONS
 from ergonet.draws.recorder import Chunk, Fields
 from ergonet.draws.statistics import stored_fields
-from ergonet.draws.store import POSITIONS
 from ergonet.inference import epochs, stability
 from ergonet.inference.devices import CPU_OPTIONS, Placement
 from ergonet.inference.epochs import MinibatchDraws, MinibatchRecord, Section

@@ -126,8 +126,8 @@ def sample(
     alarm = rounding_alarm(target, plan.init) if isinstance(kernel, AbstractKernel) else None
     if alarm is not None:
         warnings.warn(alarm, SamplingWarning, stacklevel=2)
-    recorder = Recorder(open_store(store), thinned.retention, has_curve=_has_curve(kernel, plan, thinned.retention))
     reporter = choose_progress(progress)
+    recorder = Recorder(open_store(store), thinned.retention, has_curve=_has_curve(kernel, plan, thinned.retention))
     rules: list[AbstractStopRule] = [Diverged()]
     rules += [] if time_limit is None else [TimeLimit(time_limit, began=began)]
     reporter.begin(len(jobs), len(jobs[0].chains))
@@ -139,11 +139,12 @@ def sample(
         if ending.stopped_by:
             room = thinned.retention.room(plan.num_draws)
             reporter.say(f"Stopped by {ending.stopped_by}: {recorder.drawn} of {room} draws of each chain are stored.")
+        seconds |= ending.seconds | {"total": time.perf_counter() - began}
+        samples = _samples(target, plan, ending, recorder, seconds)
+        finish_store(samples, recorder.store)
     finally:
         reporter.end()
-    seconds |= ending.seconds | {"total": time.perf_counter() - began}
-    samples = _samples(target, plan, ending, recorder, seconds)
-    finish_store(samples, recorder.store)
+        recorder.store.close()
     for alarm in samples.alarms():
         warnings.warn(alarm, SamplingWarning, stacklevel=2)
     return samples

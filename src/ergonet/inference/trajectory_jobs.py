@@ -22,9 +22,9 @@ from ergonet._types import Array
 from ergonet.adaptation.machine import Adaptation, Adaptations
 from ergonet.adaptation.stages import Stage, Warmup
 from ergonet.draws.callback import NoCallback, observe
+from ergonet.draws.contents import POSITIONS
 from ergonet.draws.recorder import Chunk
 from ergonet.draws.statistics import stored_fields
-from ergonet.draws.store import POSITIONS
 from ergonet.inference import batches, chains
 from ergonet.inference.chains import ChainRecord, Draws
 from ergonet.inference.devices import CPU_OPTIONS, Placement, worker_pool

@@ -1,104 +1,156 @@
 """A run directory is made whole or not at all, and replaces only what it should."""
 
 import json
+import os
+import shutil
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 from ergonet._errors import RunDirectoryError
-from ergonet.cli.run_directory import RunDirectory, check_free, choose_path, new_run_directory
+from ergonet.cli.run_directory import DRAWS, RunDirectory, claim_run
 from ergonet.draws.store import ZarrStore
 
+UNFINISHED = ("settings.toml", "preprocessing.json")
+FINISHED = (*UNFINISHED, "stats.npz", "evaluation.npz", "metrics.json", "report.html")
 
-def give_draws(directory, count=3):
-    store = ZarrStore(directory.draws)
+
+def claim(path, *, overwrite=False):
+    return closing(claim_run(str(path), "data", overwrite=overwrite))
+
+
+def write_run(claimed, *, names=UNFINISHED, count=3, finished=False):
+    """Write a run as a fit does, up to some point."""
+    directory = RunDirectory(claimed.folder)
+    directory.path.mkdir()
+    for name in names[:2]:
+        (directory.path / name).write_text(f"{count}")
+    store = ZarrStore(DRAWS, within=claimed)
     store.allocate(1, 5, {"positions": ((2,), np.dtype(np.float32))})
     if count:
         store.write(0, 0, {"positions": np.zeros((count, 2), np.float32)})
+    directory = RunDirectory(claimed.folder)
+    for name in names[2:]:
+        (directory.path / name).write_text(f"{count}")
+    if finished:
+        directory.write_manifest()
+    return directory
 
 
-def test_the_default_name_is_the_first_free_one(tmp_path, monkeypatch):
+@pytest.fixture(params=[False, True])
+def run(tmp_path, request):
+    """A run directory, of a fit that was killed or of one that finished."""
+    with claim(tmp_path / "run") as claimed:
+        write_run(claimed, names=FINISHED if request.param else UNFINISHED, finished=request.param)
+    return tmp_path / "run"
+
+
+def test_the_default_name_is_the_first_that_is_free(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert str(choose_path(None, "digits")) == "digits-run"
-    (tmp_path / "digits-run").mkdir()
-    assert str(choose_path(None, "digits")) == "digits-run-2"
-    assert str(choose_path("here", "digits")) == "here"
+    (tmp_path / "digits-run-2").mkdir()
+    claims = [claim_run(None, "digits", overwrite=False) for _ in range(3)]  # three fits at once
+    assert [str(one.path) for one in claims] == ["digits-run", "digits-run-3", "digits-run-4"]
+    for one in claims:
+        one.close()
+    assert [one.name for one in tmp_path.iterdir()] == ["digits-run-2"]
 
 
-def test_what_exists_is_refused_without_overwrite(tmp_path):
-    check_free(tmp_path / "new" / "deep", overwrite=False)
-    for overwrite in (False, True):
-        (tmp_path / "notes").mkdir(exist_ok=True)
-        (tmp_path / "notes" / "mine.txt").write_text("hours of work")
-        with pytest.raises(RunDirectoryError):
-            check_free(tmp_path / "notes", overwrite=overwrite)
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "settings.toml").write_text("")
-    check_free(tmp_path / "run", overwrite=True)
-    with pytest.raises(RunDirectoryError, match="--overwrite"):
-        check_free(tmp_path / "run", overwrite=False)
+def test_a_run_directory_has_one_writer(tmp_path):
+    with claim(tmp_path / "run"):
+        for overwrite in (False, True):
+            with pytest.raises(RunDirectoryError, match=f"run` is being written by this process {os.getpid()}"):
+                claim_run(str(tmp_path / "run"), "data", overwrite=overwrite)
 
 
-def test_a_folder_that_one_stands_in_is_never_replaced(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(RunDirectoryError, match="does not replace it"):
-        check_free(tmp_path, overwrite=True)
+def test_what_exists_is_refused_without_overwrite(run):
+    with pytest.raises(RunDirectoryError, match=r"exists already.*--overwrite"):
+        claim_run(str(run), "data", overwrite=False)
+    claim_run(str(run), "data", overwrite=True).close()
+
+
+def write(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("hours of work")
+
+
+@pytest.mark.parametrize("foreign", ["thesis.txt", "photos/cat.jpg", "draws.zarr/photos/cat.jpg", "draws.zarr/a.jpg"])
+def test_a_foreign_file_in_a_run_is_named_and_kept(run, foreign):
+    write(run / foreign)
+    with pytest.raises(RunDirectoryError, match=rf"run/{foreign.replace('/cat.jpg', '(/cat.jpg)?')}` was not written"):
+        claim_run(str(run), "data", overwrite=True)
+    assert (run / foreign).read_text() == "hours of work"
+
+
+@pytest.mark.parametrize("name", ["settings.toml", "report.html", "manifest.json", "draws.zarr/settings.toml"])
+def test_names_alone_do_not_make_a_run(tmp_path, name):
+    write(tmp_path / "mine" / name)
+    with pytest.raises(RunDirectoryError, match=r"mine/[\w./]+` was not written by Ergonet"):
+        claim_run(str(tmp_path / "mine"), "data", overwrite=True)
+    assert (tmp_path / "mine" / name).read_text() == "hours of work"
+
+
+def test_an_unfinished_run_has_what_is_written_in_order(tmp_path):
+    with claim(tmp_path / "run") as claimed:
+        write_run(claimed, names=FINISHED[:4])
+    (tmp_path / "run" / "metrics.tmp").write_text("{")
+    (tmp_path / "run" / ".report.html.abc").write_text("<html>")
+    claim_run(str(tmp_path / "run"), "data", overwrite=True).close()
+    write(tmp_path / "run" / "report.html")  # there is no metrics.json, so this is a report on something else
+    with pytest.raises(RunDirectoryError, match=r"report\.html` was not written by Ergonet"):
+        claim_run(str(tmp_path / "run"), "data", overwrite=True)
+
+
+def test_a_folder_that_one_stands_in_is_never_replaced(run, monkeypatch):
+    monkeypatch.chdir(run)
+    for path in (".", "..", str(run)):
+        with pytest.raises(RunDirectoryError, match="you are in it"):
+            claim_run(path, "data", overwrite=True)
 
 
 def test_a_file_cannot_hold_a_run(tmp_path):
     (tmp_path / "table.csv").write_text("a,b\n")
     with pytest.raises(RunDirectoryError, match="is a file"):
-        check_free(tmp_path / "table.csv" / "run", overwrite=False)
+        claim_run(str(tmp_path / "table.csv" / "run"), "data", overwrite=False)
 
 
 def test_without_draws_nothing_is_left_behind(tmp_path):
-    def fail():
-        with new_run_directory(tmp_path / "run") as directory:
-            give_draws(directory, count=0)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
+    with claim(tmp_path / "deep" / "run") as claimed:
+        write_run(claimed, count=0)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_old_run_returns_where_the_new_one_has_no_draws(tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "settings.toml").write_text("old")
-
-    def fail():
-        with new_run_directory(tmp_path / "run") as directory:
-            (directory.path / "settings.toml").write_text("new")
-            raise ValueError("no start")
-
-    with pytest.raises(ValueError, match="no start"):
-        fail()
-    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
-    assert (tmp_path / "run" / "settings.toml").read_text() == "old"
+def test_an_old_run_stays_until_the_new_one_has_draws(run):
+    shutil.copytree(run, run.parent / ".run.previous")  # a person's own copy
+    with claim(run, overwrite=True) as claimed:
+        write_run(claimed, count=0)
+    assert (run / "settings.toml").read_text() == "3"
+    with claim(run, overwrite=True) as claimed:
+        assert write_run(claimed, count=5).path == run
+        assert (run / "settings.toml").read_text() == "5"
+    assert sorted(entry.name for entry in run.parent.iterdir()) == [".run.previous", "run"]
 
 
-def test_draws_are_kept_whatever_comes_after(tmp_path):
-    (tmp_path / "run").mkdir()
-
-    def fail():
-        with new_run_directory(tmp_path / "run") as directory:
-            give_draws(directory)
-            raise MemoryError
-
-    with pytest.raises(MemoryError):
-        fail()
-    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
-    assert RunDirectory(tmp_path / "run").has_draws()
+def test_a_run_that_was_being_replaced_is_named_and_restored(run):
+    aside = run.parent / ".run.ergonet" / "previous"
+    aside.parent.mkdir()
+    run.rename(aside)  # where a kill between two renamings leaves it
+    with pytest.raises(RunDirectoryError, match=r"previous content is in `.*\.run\.ergonet/previous`"):
+        RunDirectory(run).read_settings()
+    with pytest.raises(RunDirectoryError, match="exists already"):
+        claim_run(str(run), "data", overwrite=False)
+    assert RunDirectory(run).has_draws()
+    assert [entry.name for entry in run.parent.iterdir()] == ["run"]
 
 
 def test_a_complete_run_has_a_manifest_that_lists_its_files(tmp_path):
-    with new_run_directory(tmp_path / "run") as directory:
-        give_draws(directory)
+    with claim(tmp_path / "run") as claimed:
+        directory = write_run(claimed)
         assert not directory.check_version()
         directory.write_manifest()
     assert directory.check_version()
     content = json.loads((directory.path / "manifest.json").read_text())
-    assert (content["format_version"], content["files"]) == (1, ["draws.zarr"])
+    assert (content["format_version"], content["files"]) == (1, ["settings.toml", "preprocessing.json", "draws.zarr"])
 
 
 @pytest.mark.parametrize("content", ['{"format_version": 99}', "[]", "{"])

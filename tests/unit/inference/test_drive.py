@@ -12,9 +12,10 @@ import ergonet
 from ergonet import NUTS, SGLD, Target, retention
 from ergonet._errors import DivergedError, SettingError, TimeLimitError
 from ergonet.draws.callback import AbstractCallback, NoCallback
+from ergonet.draws.contents import POSITIONS
 from ergonet.draws.recorder import Chunk, Recorder
 from ergonet.draws.retention import Every, Last
-from ergonet.draws.store import POSITIONS, MemoryStore
+from ergonet.draws.store import MemoryStore
 from ergonet.inference.devices import worker_pool
 from ergonet.inference.drive import AbstractStopRule, Diverged, TimeLimit, drive
 from ergonet.inference.jobs import AbstractJob, RunPlan

@@ -197,12 +197,14 @@ def test_folders_that_hold_no_run(tmp_path):
         draw(store=tmp_path)
 
 
-def test_a_run_killed_in_its_warmup_has_no_draws(tmp_path):
+def test_a_run_without_a_draw_of_every_chain_is_not_in_its_place(tmp_path):
     store = ZarrStore(tmp_path / "run")
     store.allocate(2, 5, {"positions": ((3,), np.dtype(np.float32))})
     store.write(0, 0, {"positions": np.zeros((2, 3))})
-    with pytest.raises(RunDirectoryError, match="no draw of every chain"):
+    with pytest.raises(RunDirectoryError, match=r"has no draws yet.*is in `.*\.run\.ergonet/new`"):
         ergonet.load(tmp_path / "run")
+    with pytest.raises(RunDirectoryError, match="no draw of every chain"):
+        ergonet.load(store.path)
 
 
 @pytest.mark.parametrize("draws_per_chunk", [1, 4, 100])

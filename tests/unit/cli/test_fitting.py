@@ -1,0 +1,104 @@
+"""`ergonet fit` beside another one, and after one that was killed; `ergonet prior-check` on an existing file."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import ergonet
+from ergonet._errors import RunDirectoryError, TimeLimitError
+from ergonet.assembly.settings import resolve
+from ergonet.cli import fitting, prior_check
+from ergonet.draws.store import ZarrStore
+
+MOONS = resolve("two-moons", {}, {})
+
+
+def fit(path, *, overwrite=False):
+    return fitting.run(MOONS, out=str(path), overwrite=overwrite, strict=False, quiet=True, began=time.perf_counter())
+
+
+def files(folder):
+    return {str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.rglob("*")) if one.is_file()}
+
+
+def test_a_second_fit_on_a_path_is_refused_before_any_work(tmp_path, monkeypatch):
+    class BegunError(Exception):
+        pass
+
+    begun = []
+
+    def load(data, *, seed):
+        begun.append(seed)
+        if len(begun) == 1:
+            with pytest.raises(RunDirectoryError, match="run` is being written by"):
+                fit(tmp_path / "run")
+        raise BegunError
+
+    monkeypatch.setattr(fitting, "load_data", load)
+    with pytest.raises(BegunError):
+        fit(tmp_path / "run")
+    assert len(begun) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def draw_once(target, kernel, *, store, **settings):
+    """Stands for `ergonet.sample`: one draw, and an error after it."""
+    store = store if isinstance(store, ZarrStore) else ZarrStore(store)
+    store.allocate(1, 1, {"positions": ((target.dim,), np.dtype(np.float32))})
+    store.write(0, 0, {"positions": np.zeros((1, target.dim), np.float32)})
+    raise MemoryError
+
+
+# A fit that is killed when its warm-up would begin.
+KILLED = """
+import os, signal, time
+import ergonet
+from ergonet.assembly.settings import resolve
+from ergonet.cli import fitting
+
+ergonet.sample = lambda *arguments, **settings: os.kill(os.getpid(), signal.SIGKILL)
+settings = resolve("two-moons", {}, {})
+fitting.run(settings, out="run", overwrite=True, strict=False, quiet=True, began=time.perf_counter())
+"""
+
+
+def test_a_killed_fit_and_a_failing_one_leave_the_old_run(tmp_path, monkeypatch):
+    def stop(*arguments, **settings):
+        raise TimeLimitError("too slow")
+
+    monkeypatch.setattr(ergonet, "sample", draw_once, raising=False)
+    with pytest.raises(MemoryError):
+        fit(tmp_path / "run")
+    old = files(tmp_path / "run")
+    assert "draws.zarr/manifest.json" in old
+    killed = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    monkeypatch.setattr(ergonet, "sample", stop)
+    with pytest.raises(TimeLimitError):
+        fit(tmp_path / "run", overwrite=True)
+    assert files(tmp_path / "run") == old
+    assert [one.name for one in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("name", ["settings.toml", "report.html", ".run.previous/settings.toml"])
+def test_a_fit_deletes_no_file_of_a_person(tmp_path, monkeypatch, name):
+    kept = tmp_path / name if name.startswith(".") else tmp_path / "run" / name
+    kept.parent.mkdir()
+    kept.write_text("hours of work")
+
+    monkeypatch.setattr(ergonet, "sample", draw_once, raising=False)
+    with pytest.raises((RunDirectoryError, MemoryError)):
+        fit(tmp_path / "run", overwrite=True)
+    assert kept.read_text() == "hours of work"
+
+
+def test_a_picture_is_not_overwritten_unasked(tmp_path):
+    photo = tmp_path / "photo.png"
+    photo.write_bytes(b"a cat")
+    with pytest.raises(RunDirectoryError, match=r"photo.png' exists already.*--overwrite"):
+        prior_check.run(resolve("no-such-file.csv", {}, {}), num_draws=1, out=str(photo), overwrite=False)
+    assert photo.read_bytes() == b"a cat"
