@@ -63,7 +63,7 @@ def test_the_command(tmp_path):
     assert (tmp_path / "prior-check.png").read_bytes() == picture
     assert ergonet_command("--draws", "10", "--seed", "4", "--overwrite").returncode == 0
     assert (tmp_path / "prior-check.png").read_bytes() != picture
-    refused = ergonet_command("--draws", "0")
+    refused = ergonet_command("--draws", "0", "--out", "other.png")
     assert refused.returncode == 1
     assert "num_draws" in refused.stderr
 

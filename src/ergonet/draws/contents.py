@@ -19,8 +19,9 @@ def foreign_to_store(folder: Path) -> Path | None:
     if folder.is_symlink() or not folder.is_dir():
         return folder
     entries = sorted(folder.iterdir())
-    if not {"format_version", "draws_by_chain"} <= read_json(folder / MANIFEST).keys():
-        return next(iter(entries), None)
+    manifest = folder / MANIFEST
+    if not {"format_version", "draws_by_chain"} <= read_json(manifest).keys():
+        return manifest if manifest.exists() else next(iter(entries), None)
     return next(_foreign_to_root(folder, entries), None)
 
 

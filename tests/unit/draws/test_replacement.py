@@ -20,6 +20,7 @@ from ergonet.draws.replacement import Claim, Content, whereabouts
 from ergonet.draws.store import STORE, ZarrStore
 
 ANYTHING = Content(lambda folder: None, "say so")
+WHICH = Content(lambda folder: None if (folder / "which").exists() else folder, "say so")
 
 
 def record(value=1.0, positions=None):
@@ -122,6 +123,21 @@ def test_on_a_file_system_without_locks_every_owner_may_be_alive(tmp_path, monke
         record().save(tmp_path / "run", overwrite=True)
 
 
+def test_a_lock_that_is_freed_while_it_is_taken_is_taken_once(tmp_path, monkeypatch):
+    """The owner removes its file after another process has opened that, whose lock would then guard nothing."""
+    first, lock = Claim(tmp_path / "run", ANYTHING, overwrite=True), fcntl.flock
+
+    def release_before(descriptor, operation):
+        first.close()
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", release_before)
+    second = Claim(tmp_path / "run", ANYTHING, overwrite=True)
+    with pytest.raises(RunDirectoryError, match="is being written"):
+        Claim(tmp_path / "run", ANYTHING, overwrite=True)
+    second.close()
+
+
 KILLED = """
 import os, signal, sys
 from contextlib import closing
@@ -163,12 +179,14 @@ def test_a_kill_at_any_point_leaves_the_old_or_the_new(tmp_path, before):
         code = subprocess.run([sys.executable, "-c", KILLED, place, str(steps)], check=False).returncode
         assert code in (0, -signal.SIGKILL)
         if place.exists():
-            assert (place / "which").read_text() in {before, "new"}
-        elif before:
-            assert str(folder / ".run.ergonet" / "previous") in whereabouts(place)
-        Claim(place, ANYTHING, overwrite=True).close()
+            wanted = (place / "which").read_text()
+        else:
+            assert (str(folder / ".run.ergonet" / "previous") in whereabouts(place)) == (before is not None)
+            wanted = before and "new"  # between the two renamings, or before the only one
+        Claim(place, WHICH, overwrite=True).close()
+        assert wanted == ((place / "which").read_text() if place.exists() else None)
         assert [one.name for one in folder.iterdir()] == (["run"] if place.exists() else [])
-        seen.add((place / "which").read_text() if place.exists() else None)
+        seen.add(wanted)
         steps += 1
     assert seen == {before, "new"}
     assert 5 < steps < 20

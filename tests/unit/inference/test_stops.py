@@ -187,6 +187,15 @@ def test_a_stopped_stored_run_is_readable(small_chunks, tmp_path):
     np.testing.assert_array_equal(loaded.positions[...], stopped.positions[...])
 
 
+def test_a_run_that_fails_gives_its_folder_back(tmp_path):
+    with pytest.raises(TimeLimitError) as failed:  # its traceback keeps the store alive
+        draw(store=tmp_path / "run", time_limit=1e-6)
+    assert failed.tb is not None
+    assert list(tmp_path.iterdir()) == []
+    draw(store=tmp_path / "run")
+    assert [one.name for one in tmp_path.iterdir()] == ["run"]
+
+
 def test_folders_that_hold_no_run(tmp_path):
     with pytest.raises(RunDirectoryError, match=r"has no `manifest\.json`"):
         ergonet.load(tmp_path)
