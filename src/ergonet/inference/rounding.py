@@ -6,6 +6,7 @@ diagnostic of the draws shows it. Targets that subtract a reference summand by s
 """
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -38,12 +39,13 @@ def rounding_alarm(target: AbstractTarget, init: np.ndarray | None) -> str | Non
     """
     if jax.config.jax_enable_x64:
         return None
-    starts = init if init is not None else [target.initial_position(key_of(seed)) for seed in range(MOST_STARTS)]
+    drawn = (target.initial_position(key_of(seed)) for seed in range(MOST_STARTS))
+    starts = (np.asarray(start, np.float64) for start in (drawn if init is None else init[:MOST_STARTS]))
     try:
         if target.relative_to(ReferencePoint(jnp.zeros(()))) is not target:
             return None
         with jax.enable_x64(True):
-            found = _neighbors(target, [np.asarray(start, np.float64) for start in starts[:MOST_STARTS]])
+            found = _neighbors(target, starts)
     except Exception:  # noqa: BLE001  what cannot be computed in double precision cannot be compared
         return None
     if found is None:
@@ -56,18 +58,17 @@ def rounding_alarm(target: AbstractTarget, init: np.ndarray | None) -> str | Non
     return (
         f"Single precision does not resolve the log density, which is about {-exact[0]:.3g} near its mode: "
         f"its differences are wrong by up to {error:.2g} between neighboring points, so the draws will be too wide, "
-        f"and R-hat will not show it. Subtract the constant part of the log density, or use double precision: call "
-        f'`jax.config.update("jax_enable_x64", True)` before anything else, and make the example of the target and its '
-        f"data again."
+        f"and R-hat will not show it. Subtract the constant part of the log density and of its terms, or use double "
+        'precision: call `jax.config.update("jax_enable_x64", True)` before anything else, and make the target again.'
     )
 
 
-def _neighbors(target: AbstractTarget, starts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, float] | None:
+def _neighbors(target: AbstractTarget, starts: Iterator[np.ndarray]) -> tuple[np.ndarray, np.ndarray, float] | None:
     """Points of single precision near the mode, their exact potentials, and what rounding the positions changes."""
-    finite = [start for start in starts if np.isfinite(_look(target, start)[0])]
-    if not finite:
+    start = next((one for one in starts if np.isfinite(_look(target, one)[0])), None)
+    if start is None:
         return None
-    mode = _single(_descent(target, finite[0]))
+    mode = _single(_descent(target, start))
     lowest, gradient = _look(target, mode)
     found, scale = [(mode, lowest, gradient)], LARGEST_SCALE
     for direction in np.random.default_rng(0).normal(size=(NUM_NEIGHBORS, target.dim)):
