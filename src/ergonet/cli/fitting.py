@@ -57,8 +57,7 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
         outputs=len(dataset.preprocessing.classes) or len(dataset.preprocessing.target_names),
         classes=dataset.task == "classification",
     )
-    reference = dataset.x_test if len(dataset.x_test) else None
-    target = model.condition(dataset.x_train, dataset.y_train, reference=reference)
+    target = condition(model, dataset)
     if not quiet:
         sys.stdout.write(f"{_header(settings, dataset, model)}\n{plan}\n")
         sys.stdout.flush()
@@ -75,6 +74,12 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
             metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds=seconds)
             _finish(directory, metrics, found.arrays, samples)
     return _conclude(directory, metrics, strict=strict, quiet=quiet)
+
+
+def condition(model: Any, dataset: "Dataset") -> Any:
+    """The posterior given the training rows; predictions of the test rows, if there are any, are monitored."""
+    reference = dataset.x_test if len(dataset.x_test) else None
+    return model.condition(dataset.x_train, dataset.y_train, reference=reference)
 
 
 def _finish(directory: RunDirectory, metrics: Any, arrays: Any, samples: "Samples") -> None:

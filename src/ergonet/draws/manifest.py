@@ -33,24 +33,37 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     damage: list[str] = []
     for path in (folder / MANIFEST, folder / PREVIOUS):
-        try:
-            content = _checked(path.read_bytes())
-        except FileNotFoundError:
-            damage.append(f"`{path}` is missing")
-        except (OSError, ValueError) as error:
-            damage.append(f"`{path}` is damaged ({error})")
-        else:
-            _check_version(folder, content)
-            if damage:
-                warnings.warn(
-                    f"{damage[0]}, so the manifest written before it is used. Draws stored in between are left out.",
-                    SamplingWarning,
-                    stacklevel=2,
-                )
-            return content
+        content = _attempt(path)
+        if isinstance(content, str):
+            damage.append(content)
+            continue
+        _check_version(folder, content)
+        if damage:
+            warnings.warn(
+                f"{damage[0]}, so the manifest written before it is used. Draws stored in between are left out.",
+                SamplingWarning,
+                stacklevel=2,
+            )
+        return content
     if not any((folder / name).exists() for name in (MANIFEST, PREVIOUS)):
         raise RunDirectoryError(f"`{folder}` has no `{MANIFEST}`: it is not a stored run, or the run never started.")
     raise RunDirectoryError(f"{' and '.join(damage)}. Restore one of them from a backup, or run again.")
+
+
+def manifest_faults(folder: Path) -> list[str]:
+    """What is wrong with the manifests, one sentence each; there may be no previous one."""
+    paths = [path for path in (folder / MANIFEST, folder / PREVIOUS) if path.exists() or path.name == MANIFEST]
+    return [f"{found}." for found in map(_attempt, paths) if isinstance(found, str)]
+
+
+def _attempt(path: Path) -> dict[str, Any] | str:
+    """The content of a manifest, or what is wrong with it."""
+    try:
+        return _checked(path.read_bytes())
+    except FileNotFoundError:
+        return f"`{path}` is missing"
+    except (OSError, ValueError) as error:
+        return f"`{path}` is damaged ({error})"
 
 
 def _checked(data: bytes) -> dict[str, Any]:

@@ -100,7 +100,9 @@ class StoredArray:
         if "/" in self.name:
             return f"`{file}` is {what}."
         last = min((block[1] + 1) * size[1], self.shape[1]) - 1
-        return f"`{file}` is {what}: it has the {self.name} of draws {block[1] * size[1]} to {last} of chain {block[0]}."
+        return (
+            f"`{file}` is {what}: it has the {self.name} of draws {block[1] * size[1]} to {last} of chain {block[0]}."
+        )
 
     def counted(self, counts: Sequence[int]) -> Iterator[Block]:
         """The chunks that contain valid data, where chain number i has `counts[i]` draws."""

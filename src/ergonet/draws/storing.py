@@ -101,7 +101,7 @@ def open_store(folder: Path) -> tuple[dict[str, StoredArray], dict[str, Any]]:
     """Open the arrays of a stored run by name, such as `positions` or `tuning/step_size`, and read its manifest.
 
     Raises:
-        RunDirectoryError: the folder is not a stored run, has another format version, or an array is missing or damaged.
+        RunDirectoryError: the folder is not a stored run, has another format version, or lacks an array.
     """
     manifest = read_manifest(folder)
     has_checksums = manifest["format_version"] >= FORMAT_VERSION
@@ -128,7 +128,7 @@ def _before_torn_chunks(arrays: Mapping[str, StoredArray], num_draws: int) -> in
         fault = next(filter(None, map(array.fault, blocks)), None)
         if fault is not None:
             warnings.warn(
-                f"{fault} The run ended while this file was written; the {start} draws of each chain before it are used.",
+                f"{fault} The run ended while it was written; the {start} draws of each chain before it are used.",
                 SamplingWarning,
                 stacklevel=2,
             )
@@ -137,4 +137,6 @@ def _before_torn_chunks(arrays: Mapping[str, StoredArray], num_draws: int) -> in
 
 
 def _extra(arrays: Mapping[str, StoredArray], group: str) -> dict[str, np.ndarray]:
-    return {name.removeprefix(f"{group}/"): array[...] for name, array in arrays.items() if name.startswith(f"{group}/")}
+    return {
+        name.removeprefix(f"{group}/"): array[...] for name, array in arrays.items() if name.startswith(f"{group}/")
+    }

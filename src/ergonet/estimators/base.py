@@ -22,8 +22,8 @@ from ergonet.assembly.renamed import translate
 from ergonet.assembly.rules import read_table
 from ergonet.assembly.settings import ModelSettings, NetworkSettings, RunSettings
 from ergonet.diagnostics.advice import advise
-from ergonet.draws.samples import Samples, load
 from ergonet.draws.durable import write_json
+from ergonet.draws.samples import Samples, load
 from ergonet.estimators.parameters import parameter, parameter_of
 from ergonet.inference.run import sample
 from ergonet.models.registry import LIKELIHOODS, PRIORS
