@@ -99,10 +99,9 @@ class StoredArray:
             what = "missing"
         if "/" in self.name:
             return f"`{file}` is {what}."
-        last = min((block[1] + 1) * size[1], self.shape[1]) - 1
-        return (
-            f"`{file}` is {what}: it has the {self.name} of draws {block[1] * size[1]} to {last} of chain {block[0]}."
-        )
+        first, last = block[1] * size[1], min((block[1] + 1) * size[1], self.shape[1]) - 1
+        held = f"{self.name} of draws {first} to {last} of chain {block[0]} (counted from 0)"
+        return f"`{file}` with {held} is {what}."
 
     def counted(self, counts: Sequence[int]) -> Iterator[Block]:
         """The chunks that contain valid data, where chain number i has `counts[i]` draws."""

@@ -220,7 +220,7 @@ def test_the_second_format_of_zarr_is_not_opened(tmp_path):
         {"chunk_key_encoding": {"name": "default", "configuration": {"separator": "/../"}}},
     ],
 )
-def test_metadata_that_ergonet_does_not_write_are_refused(run, change, monkeypatch):
+def test_metadata_that_ergonet_does_not_write_are_refused(run, change):
     file = run / "positions" / "zarr.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     with pytest.raises(RunDirectoryError, match="Restore"):
