@@ -59,10 +59,11 @@ def main() -> None:
     app()
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         sys.stdout.write(f"ergonet {__version__}\n")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

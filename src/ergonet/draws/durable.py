@@ -1,9 +1,9 @@
 """Files that are complete and on disk before anything relies on them."""
 
+import errno
 import json
 import os
 from collections.abc import Generator, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -13,6 +13,8 @@ _AT_ONCE = 16  # a disk writes what is requested together in about the time of o
 
 def sync(paths: Iterable[Path]) -> None:
     """Wait until files and folders are on disk."""
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(_sync_one, paths))
 
@@ -26,6 +28,9 @@ def _sync_one(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network disks cannot do this for folders
+            raise
     finally:
         os.close(handle)
 

@@ -149,7 +149,8 @@ class ZarrStore(AbstractStore):
             values = np.asarray(given)
             self._create(f"{group}/{name}", values.shape, values.dtype, values.shape)[...] = values
             self._extras.append(f"{group}/{name}")
-        sync_tree(self.path / group)
+        if arrays:
+            sync_tree(self.path / group)
 
     def finish(self, about: Mapping[str, Any]) -> None:
         self._write_manifest({"complete": True, **about})

@@ -3,6 +3,7 @@
 import json
 import shutil
 import warnings
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -176,7 +177,7 @@ def test_opening_a_run_warns_of_nothing(run):
     assert samples.tuning["scalar"] == 3
 
 
-def older(path, zarr_format=3):
+def older(path, zarr_format: Literal[2, 3] = 3):
     """A run as version 1 of the format had it: no checksums, no files for chunks of zeros."""
     group = zarr.open_group(str(path), mode="w-", zarr_format=zarr_format)
     for name, values in VALUES.items():
