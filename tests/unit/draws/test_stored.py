@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 import pytest
 import zarr
+from zarr.codecs import Crc32cCodec, GzipCodec, ZstdCodec
+from zarr.registry import register_codec
 
 import ergonet
 from ergonet._errors import RunDirectoryError, SamplingWarning
@@ -225,4 +227,34 @@ def test_metadata_that_ergonet_does_not_write_are_refused(run, change):
     file = run / "positions" / "zarr.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     with pytest.raises(RunDirectoryError, match="Restore"):
+        ergonet.load(run)
+
+
+class ExecutedError(Exception):
+    """Raised by a codec that must not be asked."""
+
+
+class Foreign(Crc32cCodec):
+    @classmethod
+    def from_dict(cls, data):
+        raise ExecutedError
+
+
+@pytest.mark.parametrize(
+    ("dtype", "codec"), [("float32", GzipCodec()), ("complex64", ZstdCodec()), ("float32", "foreign")]
+)
+def test_arrays_that_zarr_can_read_are_refused_before_it_does(run, dtype, codec):
+    register_codec("foreign", Foreign)
+    zarr.create_array(
+        str(run / "positions"),
+        data=VALUES["positions"].astype(dtype),
+        compressors=[ZstdCodec() if codec == "foreign" else codec],
+        overwrite=True,
+    )
+    if codec == "foreign":
+        file = run / "positions" / "zarr.json"
+        file.write_text(file.read_text().replace('"zstd"', '"foreign"'))
+        with pytest.raises(ExecutedError):
+            zarr.open_array(str(run / "positions"), mode="r")
+    with pytest.raises(RunDirectoryError, match=r"positions/zarr\.json` is damaged or was written by another program"):
         ergonet.load(run)
