@@ -15,7 +15,7 @@ from ergonet.assembly.renamed import translate
 from ergonet.assembly.settings import Settings
 from ergonet.cli.toml import to_toml
 from ergonet.draws.durable import replacing, write_json
-from ergonet.draws.manifest import read_manifest
+from ergonet.draws.manifest import checksum_of, read_manifest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +75,7 @@ class RunDirectory:
                 name: zlib.crc32((self.path / name).read_bytes()) for name in present if name not in (DRAWS, REPORT)
             },
         }
-        write_json(self.path / MANIFEST, content)
+        write_json(self.path / MANIFEST, content | {"checksum": checksum_of(content)})
 
     def read_settings(self) -> tuple[Settings, "Preprocessing"]:
         """Read the settings and the preprocessing of a run.
@@ -144,6 +144,11 @@ class RunDirectory:
             raise RunDirectoryError(
                 f"The run directory {str(self.path)!r} has format version {version!r}, but this version of Ergonet "
                 f"reads {FORMAT_VERSION}. Use the version that wrote it, or fit again."
+            )
+        if manifest.pop("checksum", None) not in (None, checksum_of(manifest)):
+            raise RunDirectoryError(
+                f"{str(self.path / MANIFEST)!r} is damaged: its checksum does not match. Restore it from a backup, or "
+                f"delete it to use the run as one that did not finish."
             )
         return manifest
 

@@ -40,7 +40,7 @@ def verify(directory: RunDirectory) -> tuple[list[str], bool]:
         A line for each kind of files, with a verdict at the end, and whether no file is damaged.
 
     Raises:
-        RunDirectoryError: there is no such directory, or nothing in it is of a run.
+        RunDirectoryError: there is no such directory.
     """
     directory.require(())
     checks = list(_checks(directory))
@@ -48,9 +48,9 @@ def verify(directory: RunDirectory) -> tuple[list[str], bool]:
     if not is_intact:
         verdict = "Files are damaged. Restore them from a backup, or fit again."
     elif (directory.path / MANIFEST).exists():
-        verdict = "Every file is intact."
+        verdict = "No damage was found."
     else:
-        verdict = "No file is damaged, but the fit did not finish: `ergonet report` uses the draws that there are."
+        verdict = "No damage was found, but the fit did not finish: `ergonet report` uses the draws that there are."
     return [*map(str, checks), f"{directory.path}: {verdict}"], is_intact
 
 
@@ -65,7 +65,7 @@ def _checks(directory: RunDirectory) -> Iterator[Check]:
     for name in (*_ALWAYS_THERE, *_RESULTS):
         path = directory.path / name
         if path.exists() or finished or name in _ALWAYS_THERE:
-            yield Check(name, tuple(_faults(path, checksums)))
+            yield Check(name, tuple(_faults(path, checksums)), "intact" if name in checksums else "readable")
         else:
             yield Check(name, (), "missing: the fit did not finish")
     yield from _draws(directory.draws)

@@ -22,7 +22,7 @@ MANIFEST, PREVIOUS = "manifest.json", "manifest.previous.json"
 def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
     """Replace the manifest; the previous one is kept under another name."""
     whole = {"format_version": FORMAT_VERSION, **content}
-    write_json(folder / MANIFEST, {**whole, "checksum": _checksum(whole)}, previous=folder / PREVIOUS)
+    write_json(folder / MANIFEST, {**whole, "checksum": checksum_of(whole)}, previous=folder / PREVIOUS)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _checked(data: bytes) -> dict[str, Any]:
     content = json.loads(data)
     if not isinstance(content, dict):
         raise ValueError("it is no table")  # noqa: TRY004 - damage, as in all other cases
-    if content.get("format_version") == FORMAT_VERSION and content.pop("checksum", None) != _checksum(content):
+    if content.get("format_version") == FORMAT_VERSION and content.pop("checksum", None) != checksum_of(content):
         raise ValueError("its checksum does not match")
     return content
 
@@ -87,5 +87,6 @@ def _check_version(folder: Path, content: Mapping[str, Any]) -> None:
         raise RunDirectoryError(f"`{folder / MANIFEST}` has no valid `draws_by_chain`. Restore it from a backup.")
 
 
-def _checksum(content: Mapping[str, Any]) -> int:
+def checksum_of(content: Mapping[str, Any]) -> int:
+    """The CRC-32 of a table as JSON, which is the same after writing and reading."""
     return zlib.crc32(to_json(content).encode())

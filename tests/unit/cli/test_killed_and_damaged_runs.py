@@ -122,13 +122,14 @@ def test_intact_runs_are_verified_kind_by_kind(finished):
     files = {"manifest.json", "settings.toml", "preprocessing.json", "metrics.json", "evaluation.npz", "stats.npz"}
     assert kinds == files | {"draws.zarr/manifest.json", "draws.zarr positions", "draws.zarr statistics"}
     assert "draws.zarr positions      intact: 4 chunks" in lines
-    assert lines[-1] == "run: Every file is intact."
+    assert lines[-1] == "run: No damage was found."
 
 
 def test_a_killed_fit_is_intact_but_unfinished(folder):
     lines = call("verify", "run").stdout.splitlines()
+    assert "settings.toml             readable" in lines
     assert "metrics.json              missing: the fit did not finish" in lines
-    assert lines[-1].startswith("run: No file is damaged, but the fit did not finish")
+    assert lines[-1].startswith("run: No damage was found, but the fit did not finish")
     assert "no run directory" in call("verify", "nowhere", code=1).stderr
 
 
