@@ -255,7 +255,8 @@ def test_help_and_lists_import_nothing_heavy(folder):
         "heavy = {'jax', 'numpy', 'pandas', 'sklearn', 'matplotlib', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    commands = [(), *((name,) for name in ("fit", "prior-check", "predict", "report", "diagnose", "datasets"))]
+    names = ("fit", "prior-check", "predict", "report", "diagnose", "verify", "datasets")
+    commands = [(), *((name,) for name in names)]
     for arguments in [*((*command, "--help") for command in commands), ("--version",), ("datasets",)]:
         answer = subprocess.run(
             [sys.executable, "-c", program, *arguments], cwd=folder, capture_output=True, text=True, check=False

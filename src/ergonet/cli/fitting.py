@@ -63,8 +63,7 @@ def _fit(settings: Settings, claim: "Claim", *, quiet: bool, began: float) -> tu
         outputs=len(dataset.preprocessing.classes) or len(dataset.preprocessing.target_names),
         classes=dataset.task == "classification",
     )
-    reference = dataset.x_test if len(dataset.x_test) else None
-    target = model.condition(dataset.x_train, dataset.y_train, reference=reference)
+    target = condition(model, dataset)
     if not quiet:
         sys.stdout.write(f"{visible(_header(settings, dataset, model))}\n{plan}\n")
         sys.stdout.flush()
@@ -81,6 +80,12 @@ def _fit(settings: Settings, claim: "Claim", *, quiet: bool, began: float) -> tu
         metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds=seconds)
         _finish(directory, metrics, found.arrays, samples)
     return directory, metrics
+
+
+def condition(model: Any, dataset: "Dataset") -> Any:
+    """The posterior given the training rows; predictions of the test rows, if there are any, are monitored."""
+    reference = dataset.x_test if len(dataset.x_test) else None
+    return model.condition(dataset.x_train, dataset.y_train, reference=reference)
 
 
 def _finish(directory: RunDirectory, metrics: Any, arrays: Any, samples: "Samples") -> None:

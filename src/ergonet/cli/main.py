@@ -59,10 +59,11 @@ def main() -> None:
     app()
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         sys.stdout.write(f"ergonet {__version__}\n")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()
@@ -142,26 +143,44 @@ def predict(
 
 @app.command(short_help="Write the report again.")
 def report(run: Run) -> None:
-    """Write RUN/report.html again from the contents of the run directory."""
+    """Write RUN/report.html again from the contents of the run directory.
+
+    If the fit was killed, its scores and diagnostics are computed from the draws; this needs the data of the fit.
+    """
     with errors_in_one_line():
-        from ergonet.report import RunRecord, write_report
+        from ergonet.cli import unfinished
+        from ergonet.report import write_report
 
         directory = RunDirectory(Path(run))
-        sys.stdout.write(f"Report: {write_report(RunRecord.load(directory.path), directory.report)}\n")
+        sys.stdout.write(f"Report: {write_report(unfinished.record_of(directory), directory.report)}\n")
 
 
 @app.command(short_help="Print scores and diagnostics of a run.")
 def diagnose(run: Run, *, strict: Strict = False) -> None:
-    """Print the scores and diagnostics of a run, and what to change if there are problems."""
+    """Print the scores and diagnostics of a run, and what to change if there are problems.
+
+    If the fit was killed, they are computed from the draws; this needs the data of the fit.
+    """
     with errors_in_one_line():
-        from ergonet.cli import summary
+        from ergonet.cli import summary, unfinished
         from ergonet.diagnostics import advice
 
         directory = RunDirectory(Path(run))
-        metrics = directory.read_metrics()
+        metrics = unfinished.metrics_of(directory)
         summary.show(metrics, report=directory.report if directory.report.exists() else None)
         code = 3 if strict and advice.failed(metrics) else 0
     raise typer.Exit(code)
+
+
+@app.command(short_help="Check every file of a run for damage.")
+def verify(run: Run) -> None:
+    """Read every file of a run directory, compare it with its checksum, and exit with code 1 if one is damaged."""
+    with errors_in_one_line():
+        from ergonet.cli import verifying
+
+        lines, is_intact = verifying.verify(RunDirectory(Path(run)))
+        sys.stdout.write("\n".join(lines) + "\n")
+    raise typer.Exit(0 if is_intact else BAD_INPUT)
 
 
 @app.command(short_help="List the built-in data sets.")

@@ -1,6 +1,7 @@
 """The run directory written by a fit; an existing one is replaced only once the new one contains draws."""
 
 import json
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from ergonet._errors import RunDirectoryError, SettingError
 from ergonet.assembly.renamed import translate
 from ergonet.assembly.settings import Settings
 from ergonet.cli.toml import to_toml
+from ergonet.draws.durable import replacing, temporary, write_json
+from ergonet.draws.manifest import checksum_of, read_manifest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,8 +50,9 @@ class RunDirectory:
     def write_settings(self, settings: Settings, preprocessing: "Preprocessing") -> None:
         """Write everything that prediction needs besides the draws."""
         self.path.mkdir(exist_ok=True)
-        (self.path / SETTINGS).write_text(to_toml(settings.to_table()), encoding="utf-8")
-        self._write_json(PREPROCESSING, preprocessing.to_dict())
+        with replacing(self.path / SETTINGS) as file:
+            file.write(to_toml(settings.to_table()).encode())
+        write_json(self.path / PREPROCESSING, preprocessing.to_dict())
 
     def write_results(
         self, metrics: Mapping[str, Any], evaluation: Mapping[str, "np.ndarray"], samples: "Samples"
@@ -57,16 +61,23 @@ class RunDirectory:
         early = {f"warmup_{name}": values for name, values in samples.warmup_stats.items()}
         self._write_arrays(STATS, {**samples.stats, **early})
         self._write_arrays(EVALUATION, evaluation)
-        self._write_json(METRICS, metrics)
+        write_json(self.path / METRICS, metrics)
 
     def write_manifest(self) -> None:
         """Write the manifest; this comes last, so that a directory with a manifest is complete."""
         from ergonet import __version__
 
         present = [name for name in _ALL if (self.path / name).exists()]
-        created = datetime.now(UTC).isoformat(timespec="seconds")
-        content = {"format_version": FORMAT_VERSION, "created": created, "ergonet": __version__, "files": present}
-        self._write_json(MANIFEST, content)
+        content = {
+            "format_version": FORMAT_VERSION,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "ergonet": __version__,
+            "files": present,
+            "checksums": {
+                name: zlib.crc32((self.path / name).read_bytes()) for name in present if name not in (DRAWS, REPORT)
+            },
+        }
+        write_json(self.path / MANIFEST, content | {"checksum": checksum_of(content)})
 
     def read_settings(self) -> tuple[Settings, "Preprocessing"]:
         """Read the settings and the preprocessing of a run.
@@ -79,7 +90,7 @@ class RunDirectory:
 
         from ergonet.datasets.preprocessing import Preprocessing
 
-        self._require((SETTINGS, PREPROCESSING, DRAWS))
+        self.require((SETTINGS, PREPROCESSING, DRAWS))
         try:
             table = tomllib.loads((self.path / SETTINGS).read_text(encoding="utf-8"))
             record = json.loads((self.path / PREPROCESSING).read_text(encoding="utf-8"))
@@ -94,13 +105,17 @@ class RunDirectory:
             ) from error
         return settings, Preprocessing.from_dict(record)
 
+    def missing_results(self) -> list[str]:
+        """The files of results that are missing, as in a run that was killed."""
+        return [name for name in (METRICS, EVALUATION, STATS) if not (self.path / name).exists()]
+
     def read_metrics(self) -> dict[str, Any]:
         """The content of ``metrics.json``.
 
         Raises:
             RunDirectoryError: it is missing or cannot be read.
         """
-        self._require((METRICS,))
+        self.require((METRICS,))
         try:
             return json.loads((self.path / METRICS).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -112,10 +127,18 @@ class RunDirectory:
         Raises:
             RunDirectoryError: the directory has another format version.
         """
+        return self.read_manifest() is not None
+
+    def read_manifest(self) -> dict[str, Any] | None:
+        """The content of the manifest; None if the run did not finish.
+
+        Raises:
+            RunDirectoryError: it cannot be read, or has another format version.
+        """
         try:
             manifest = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return False
+            return None
         except (OSError, ValueError) as error:
             raise RunDirectoryError(f"{str(self.path / MANIFEST)!r} cannot be read: {error}. Fit again.") from error
         version = manifest.get("format_version") if isinstance(manifest, dict) else None
@@ -124,17 +147,22 @@ class RunDirectory:
                 f"The run directory {str(self.path)!r} has format version {version!r}, but this version of Ergonet "
                 f"reads {FORMAT_VERSION}. Use the version that wrote it, or fit again."
             )
-        return True
+        if manifest.pop("checksum", None) not in (None, checksum_of(manifest)):
+            raise RunDirectoryError(
+                f"{str(self.path / MANIFEST)!r} is damaged: its checksum does not match. Restore it from a backup, or "
+                f"delete it to use the run as one that did not finish."
+            )
+        return manifest
 
     def has_draws(self) -> bool:
         """Whether there is at least one draw of every chain."""
         try:
-            manifest = json.loads((self.draws / MANIFEST).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return min(read_manifest(self.draws)["draws_by_chain"]) > 0
+        except RunDirectoryError:
             return False
-        return min(manifest.get("draws_by_chain") or [0]) > 0
 
-    def _require(self, names: tuple[str, ...]) -> None:
+    def require(self, names: tuple[str, ...]) -> None:
+        """Raise `RunDirectoryError` unless the directory and these files exist."""
         if not self.path.is_dir():
             from ergonet.draws.replacement import whereabouts
 
@@ -152,13 +180,8 @@ class RunDirectory:
     def _write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
         import numpy as np
 
-        with (self.path / name).open("wb") as file:
+        with replacing(self.path / name) as file:
             np.savez(file, allow_pickle=False, **arrays)
-
-    def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        from ergonet.draws.store import write_json
-
-        write_json(self.path / name, content)
 
 
 def claim_run(out: str | None, name: str, *, overwrite: bool) -> "Claim":
@@ -227,6 +250,4 @@ def _own_names(folder: Path) -> set[str]:
         names = {*takewhile(lambda name: (folder / name).exists(), _ALL)}
     else:
         names = set[str]()
-    return names | {
-        Path(name).with_suffix(".tmp").name for name in (*_ALL, MANIFEST) if names and name.endswith(".json")
-    }
+    return names | {temporary(Path(name)).name for name in (*_ALL, MANIFEST) if names}

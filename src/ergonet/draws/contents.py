@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-MANIFEST = "manifest.json"
+from ergonet.draws.durable import temporary
+from ergonet.draws.manifest import MANIFEST, PREVIOUS
+
 POSITIONS = "positions"
 EXTRAS = ("warmup", "tuning", "curve")  # groups beside the arrays [chain, draw, ...]
 
 _NODE = "zarr.json"
-_PARTIAL = re.compile(r"(zarr|c|\d+)\.[0-9a-f]{32}\.partial")  # Zarr renames a file once it is complete
+_CHUNK = re.compile(r"c(\.\d+)*|\d+")
+_PARTIAL = re.compile(r"(zarr|c|\d+)[.\d]*\.[0-9a-f]{32}\.partial")  # Zarr renames a file once it is complete
 
 
 def foreign_to_store(folder: Path) -> Path | None:
@@ -19,9 +22,9 @@ def foreign_to_store(folder: Path) -> Path | None:
     if folder.is_symlink() or not folder.is_dir():
         return folder
     entries = sorted(folder.iterdir())
-    manifest = folder / MANIFEST
-    if not {"format_version", "draws_by_chain"} <= read_json(manifest).keys():
-        return manifest if manifest.exists() else next(iter(entries), None)
+    manifests = folder / MANIFEST, folder / PREVIOUS
+    if not any({"format_version", "draws_by_chain"} <= read_json(one).keys() for one in manifests):
+        return next((one for one in (*manifests, *entries) if one.exists()), None)
     return next(_foreign_to_root(folder, entries), None)
 
 
@@ -38,7 +41,7 @@ def _foreign_to_root(folder: Path, entries: list[Path]) -> Iterator[Path]:
     size = _size(read_json(folder / POSITIONS / _NODE))
     for entry in entries:
         if entry.is_symlink() or not entry.is_dir():
-            if not _is_file(entry, _NODE, MANIFEST, Path(MANIFEST).with_suffix(".tmp").name):
+            if not _is_file(entry, _NODE, MANIFEST, PREVIOUS, temporary(Path(MANIFEST)).name):
                 yield entry
             continue
         node = read_json(entry / _NODE)
@@ -63,12 +66,13 @@ def _foreign_to_node(folder: Path) -> Iterator[Path]:
             yield from _foreign_to_node(entry)
         elif kind == "array" and entry.name == "c" and is_folder:
             yield from (one for one in entry.rglob("*") if not _is_chunk(one))
-        elif not (_is_file(entry, _NODE) or (kind == "array" and _is_file(entry, "c"))):
+        elif not (_is_file(entry, _NODE) or (kind == "array" and _is_chunk(entry) and entry.is_file())):
             yield entry
 
 
 def _is_chunk(path: Path) -> bool:
-    return (path.name.isdigit() and not path.is_symlink()) or _is_file(path)
+    """Whether the name is that of a chunk, in one folder or, in format version 1, of a folder for each axis."""
+    return (bool(_CHUNK.fullmatch(path.name)) and not path.is_symlink()) or _is_file(path)
 
 
 def _is_file(path: Path, *names: str) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ergonet._errors import RunDirectoryError
+from ergonet.draws.durable import sync
 from ergonet.draws.lock import Lock
 
 
@@ -131,6 +132,7 @@ class Claim:
                     raise RunDirectoryError(f"`{self.path}` was created by another program meanwhile. Move it away.")
                 self.path.rename(previous)
             new.rename(self.path)
+            sync([self.path.parent])
         self._is_there = True
         foreign = self._sides.retire()
         if foreign is not None:

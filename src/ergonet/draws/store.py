@@ -1,12 +1,11 @@
 """Stores of draws: in memory, or in a Zarr group on disk.
 
-Arrays are `[chain, draw, ...]`, allocated for the whole run and filled with NaN where nothing has been written. On
-disk, successive draws of a chain form Zarr chunks; the manifest (`manifest.json`) that counts the valid draws is
-replaced atomically after the data, so that a killed run is readable up to its manifest.
+Arrays are `[chain, draw, ...]`, allocated for the whole run. On disk, successive draws of a chain form Zarr chunks with
+checksums; the manifest (`manifest.json`) that counts the valid draws is replaced atomically after the data are on disk,
+so that a killed run is readable up to its manifest.
 """
 
 import abc
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,12 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from ergonet._errors import RunDirectoryError
-from ergonet.draws.contents import MANIFEST, foreign_to_store
-from ergonet.draws.replacement import Claim, Content, whereabouts
+from ergonet.draws.contents import foreign_to_store
+from ergonet.draws.durable import sync, sync_tree
+from ergonet.draws.manifest import write_manifest
+from ergonet.draws.replacement import Claim, Content
+from ergonet.draws.stored import StoredArray, chunk_name
 
-FORMAT_VERSION = 1
 STORE = Content(foreign_to_store, "pass `overwrite=True`")
+_SEPARATOR = "."  # between the numbers in the name of a chunk: one folder per array
+_CONFIG: Any = {"write_empty_chunks": True}  # so that a missing chunk is a lost one
 
 
 class AbstractStore(abc.ABC):
@@ -103,7 +105,9 @@ class ZarrStore(AbstractStore):
         self._claim = Claim(Path(path), STORE, overwrite=overwrite) if within is None else within
         self._part = path if within is not None else ""
         self._draws_per_chunk = draws_per_chunk
-        self._opened: tuple[Path, Any] | None = None
+        self._opened: dict[Path, Any] = {}
+        self._fields: list[str] = []
+        self._extras: list[str] = []
         self._counts: list[int] = []
 
     @property
@@ -111,53 +115,72 @@ class ZarrStore(AbstractStore):
         """Where the draws are now: beside their folder until every chain has one."""
         return self._claim.folder / self._part
 
-    @property
-    def _group(self) -> Any:
+    def _array(self, name: str) -> Any:
+        """An array, opened anew once the folder has taken its place."""
         import zarr
 
-        path = self.path
-        if self._opened is None or self._opened[0] != path:
-            self._opened = path, zarr.open_group(str(path), mode="r+")
-        return self._opened[1]
+        path = self.path / name
+        if path not in self._opened:
+            self._opened[path] = zarr.open_array(str(path), mode="r+", zarr_format=3, config=_CONFIG)
+        return self._opened[path]
 
     def allocate(self, num_chains: int, num_draws: int, fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> None:
         import zarr
 
-        path = self.path
-        self._opened = path, zarr.open_group(str(path), mode="w-", zarr_format=3)
+        zarr.open_group(str(self.path), mode="w-", zarr_format=3)
         self._counts = [0] * num_chains
+        draws = max(1, min(self._draws_per_chunk, num_draws))
         for name, (shape, dtype) in fields.items():
-            floating = np.issubdtype(dtype, np.floating)
-            self._group.create_array(
-                name,
-                shape=(num_chains, num_draws, *shape),
-                chunks=(1, max(1, min(self._draws_per_chunk, num_draws)), *shape),
-                dtype=dtype,
-                fill_value=np.nan if floating else 0,
-            )
+            self._create(name, (num_chains, num_draws, *shape), dtype, (1, draws, *shape))
+            self._fields.append(name)
+        sync_tree(self.path)
         self._write_manifest({"complete": False})
 
+    def _create(self, name: str, shape: tuple[int, ...], dtype: np.dtype, chunks: tuple[int, ...]) -> Any:
+        import zarr
+        from zarr.codecs import Crc32cCodec, ZstdCodec
+
+        return zarr.open_group(str(self.path), mode="r+", zarr_format=3).create_array(
+            name,
+            shape=shape,
+            chunks=tuple(max(1, size) for size in chunks),
+            dtype=dtype,
+            fill_value=np.nan if np.issubdtype(dtype, np.floating) else 0,
+            compressors=[ZstdCodec(), Crc32cCodec()],
+            chunk_key_encoding={"name": "default", "separator": _SEPARATOR},
+            config=_CONFIG,
+            overwrite=True,
+        )
+
     def write(self, chain: int, start: int, rows: Mapping[str, np.ndarray]) -> None:
-        count = 0
+        stop, written = start, set[Path]()
         for name, values in rows.items():
-            count = len(values)
-            self._group[name][chain, start : start + count] = values
-        self._counts[chain] = start + count
+            array, stop = self._array(name), start + len(values)
+            array[chain, start:stop] = values
+            size, folder = array.chunks[1], self.path / name
+            blocks = range(start // size, -(-stop // size))
+            rest = (0,) * (array.ndim - 2)
+            written |= {folder, *(folder / chunk_name((chain, block, *rest), _SEPARATOR) for block in blocks)}
+        sync(written)
+        self._counts[chain] = stop
         self._write_manifest({"complete": False})
         if min(self._counts) > 0:
             self._claim.take()
 
-    def field(self, name: str) -> Any:
-        return self._group[name]
+    def field(self, name: str) -> StoredArray:
+        return StoredArray(self.path, name)
 
     def names(self) -> tuple[str, ...]:
-        return tuple(sorted(self._group.array_keys()))
+        return tuple(sorted(self._fields))
 
     def write_extra(self, group: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write arrays that belong to the run as a whole, in a separate group."""
-        subgroup = self._group.require_group(group)
-        for name, values in arrays.items():
-            subgroup.create_array(name, data=np.asarray(values), overwrite=True)
+        for name, given in arrays.items():
+            values = np.asarray(given)
+            self._create(f"{group}/{name}", values.shape, values.dtype, values.shape)[...] = values
+            self._extras.append(f"{group}/{name}")
+        if arrays:
+            sync_tree(self.path / group)
 
     def finish(self, about: Mapping[str, Any]) -> None:
         self._write_manifest({"complete": True, **about})
@@ -169,42 +192,5 @@ class ZarrStore(AbstractStore):
             self._claim.close()
 
     def _write_manifest(self, about: Mapping[str, Any]) -> None:
-        content = {"format_version": FORMAT_VERSION, "draws_by_chain": self._counts, **about}
-        write_json(self.path / MANIFEST, content)
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Replace a JSON file atomically, after its bytes are on disk."""
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1, default=_plain)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
-def _plain(number: Any) -> Any:
-    """Convert a NumPy number to a Python number."""
-    return number.item()
-
-
-def read_store(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
-    """Open the Zarr group and read the manifest of a stored run.
-
-    Raises:
-        RunDirectoryError: the folder is missing, has no manifest, or was written by another format version.
-    """
-    import zarr
-
-    folder = Path(path)
-    if not (folder / MANIFEST).exists():
-        raise RunDirectoryError(
-            f"`{folder}` has no `{MANIFEST}`: it is not a stored run, or the run never started.{whereabouts(folder)}"
-        )
-    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    if manifest.get("format_version") != FORMAT_VERSION:
-        raise RunDirectoryError(
-            f"`{folder}` has format version {manifest.get('format_version')}, but this version of Ergonet reads "
-            f"{FORMAT_VERSION}."
-        )
-    return zarr.open_group(str(folder), mode="r"), manifest
+        arrays = [*self.names(), *self._extras]
+        write_manifest(self.path, {"draws_by_chain": self._counts, "arrays": arrays, **about})

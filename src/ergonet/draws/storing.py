@@ -1,17 +1,21 @@
 """Runs on disk: written as a Zarr group with a manifest, and read back with lazy positions."""
 
 import os
+import warnings
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ergonet._errors import RunDirectoryError
+from ergonet._errors import RunDirectoryError, SamplingWarning
 from ergonet.draws.contents import POSITIONS
+from ergonet.draws.manifest import FORMAT_VERSION, read_manifest
 from ergonet.draws.record import Record
 from ergonet.draws.replacement import Claim
-from ergonet.draws.store import STORE, AbstractStore, ZarrStore, read_store
+from ergonet.draws.store import STORE, AbstractStore, ZarrStore
+from ergonet.draws.stored import StoredArray, find_arrays
 from ergonet.target.contract import AbstractTarget
 
 
@@ -72,31 +76,73 @@ def read(path: str | os.PathLike[str], target: AbstractTarget | None = None) -> 
         target: the target, which gives names to positions; draws and statistics can be read without it.
 
     Raises:
-        RunDirectoryError: the folder is not a stored run, or has no draw of every chain.
+        RunDirectoryError: the folder is not a stored run, is damaged, or has no draw of every chain.
     """
-    group, manifest = read_store(path)
+    arrays, manifest = open_store(Path(path))
     draws = manifest.get("draws", min(manifest["draws_by_chain"]))
+    if not manifest.get("complete"):
+        draws = _before_torn_chunks(arrays, draws)
     if draws == 0:
         raise RunDirectoryError(f"`{path}` has no draw of every chain: the run ended during its warm-up.")
-    positions = group[POSITIONS]
+    positions = arrays[POSITIONS]
     if target is not None and positions.shape[2] != target.dim:
         raise RunDirectoryError(
             f"`{path}` has positions of dimension {positions.shape[2]}, but `target` has dimension {target.dim}."
         )
+    stats = {name: array[:, :draws] for name, array in arrays.items() if "/" not in name and name != POSITIONS}
     return Record(
-        positions=positions if positions.shape[1] == draws else np.asarray(positions[:, :draws]),
-        stats=_without_blanks(
-            {name: np.asarray(group[name][:, :draws]) for name in sorted(group.array_keys()) if name != POSITIONS}
-        ),
-        warmup_stats=_without_blanks(_extra(group, "warmup")),
+        positions=positions if positions.shape[1] == draws else positions[:, :draws],
+        stats=_without_blanks(stats),
+        warmup_stats=_without_blanks(_extra(arrays, "warmup")),
         seconds=manifest.get("seconds", {}),
         gradients=manifest.get("gradients", {}),
-        tuning=_extra(group, "tuning"),
+        tuning=_extra(arrays, "tuning"),
         about=manifest.get("about", {}),
         target=target,
-        curve=_extra(group, "curve") or None,
+        curve=_extra(arrays, "curve") or None,
     )
 
 
-def _extra(group: Any, name: str) -> dict[str, np.ndarray]:
-    return {key: np.asarray(value[...]) for key, value in group[name].arrays()} if name in group else {}
+def open_store(folder: Path) -> tuple[dict[str, StoredArray], dict[str, Any]]:
+    """Open the arrays of a stored run by name, such as `positions` or `tuning/step_size`, and read its manifest.
+
+    Raises:
+        RunDirectoryError: the folder is not a stored run, has another format version, or lacks an array.
+    """
+    manifest = read_manifest(folder)
+    has_checksums = manifest["format_version"] >= FORMAT_VERSION
+    names = manifest.get("arrays") or find_arrays(folder)
+    arrays = {name: StoredArray(folder, name, is_sealed=has_checksums or name == POSITIONS) for name in names}
+    counts = manifest["draws_by_chain"]
+    for name, array in arrays.items():
+        if "/" not in name and (array.ndim < 2 or array.shape[0] != len(counts) or array.shape[1] < max(counts)):
+            raise RunDirectoryError(
+                f"`{folder / name}` has shape {list(array.shape)}, but the manifest counts {counts} draws by chain: a "
+                f"file was changed. Restore the folder from a backup, or run again."
+            )
+    if POSITIONS not in arrays or arrays[POSITIONS].ndim != 3:
+        raise RunDirectoryError(f"`{folder}` has no positions. Restore the folder from a backup, or run again.")
+    return arrays, manifest
+
+
+def _before_torn_chunks(arrays: Mapping[str, StoredArray], num_draws: int) -> int:
+    """The draws of an unfinished run before the chunks that were being written when it ended, if these are torn."""
+    for name, array in arrays.items():
+        if "/" in name or num_draws == 0:
+            continue
+        start, blocks = array.last_block(num_draws)
+        fault = next(filter(None, map(array.fault, blocks)), None)
+        if fault is not None:
+            warnings.warn(
+                f"{fault} The run ended while it was written; the {start} draws of each chain before it are used.",
+                SamplingWarning,
+                stacklevel=2,
+            )
+            num_draws = start
+    return num_draws
+
+
+def _extra(arrays: Mapping[str, StoredArray], group: str) -> dict[str, np.ndarray]:
+    return {
+        name.removeprefix(f"{group}/"): array[...] for name, array in arrays.items() if name.startswith(f"{group}/")
+    }

@@ -23,8 +23,8 @@ from ergonet.assembly.settings import ModelSettings, NetworkSettings, RunSetting
 from ergonet.datasets.learning import learn, unscaled
 from ergonet.datasets.preprocessing import PER_COLUMN_SCALING, SCHEMA_VERSION, Preprocessing
 from ergonet.diagnostics.advice import advise
+from ergonet.draws.durable import write_json
 from ergonet.draws.samples import Samples, load
-from ergonet.draws.store import write_json
 from ergonet.estimators.parameters import parameter, parameter_of
 from ergonet.inference.run import sample
 from ergonet.models.registry import LIKELIHOODS, PRIORS

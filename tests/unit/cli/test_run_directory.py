@@ -153,7 +153,7 @@ def test_a_complete_run_has_a_manifest_that_lists_its_files(tmp_path):
     assert (content["format_version"], content["files"]) == (1, ["settings.toml", "preprocessing.json", "draws.zarr"])
 
 
-@pytest.mark.parametrize("content", ['{"format_version": 99}', "[]", "{"])
+@pytest.mark.parametrize("content", ['{"format_version": 99}', "[]", "{", '{"format_version": 1, "checksum": 7}'])
 def test_another_version_is_refused(tmp_path, content):
     (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(RunDirectoryError):

@@ -1,0 +1,83 @@
+"""Scores and diagnostics of any run: as written by its fit, or computed from the draws of a fit that was killed."""
+
+import dataclasses
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ergonet._errors import DataError, RunDirectoryError
+from ergonet.cli.run_directory import METRICS, RunDirectory
+
+if TYPE_CHECKING:
+    from ergonet.assembly.settings import Settings
+    from ergonet.draws.samples import Samples
+    from ergonet.report import RunRecord
+
+
+def metrics_of(directory: RunDirectory) -> dict[str, Any]:
+    """The content of `metrics.json`, computed if the fit was killed before it wrote the file.
+
+    Raises:
+        ErgonetError: the run has no draws, is damaged, or its data are not available.
+    """
+    if directory.check_version() or METRICS not in directory.missing_results():
+        return directory.read_metrics()
+    return dict(_computed(directory).metrics)
+
+
+def record_of(directory: RunDirectory) -> "RunRecord":
+    """The input of a report, computed if the fit was killed before it wrote the files.
+
+    Raises:
+        ErgonetError: the run has no draws, is damaged, or its data are not available.
+    """
+    from ergonet.report import RunRecord
+
+    if directory.check_version() or not directory.missing_results():
+        return RunRecord.load(directory.path)
+    return _computed(directory)
+
+
+def _computed(directory: RunDirectory) -> "RunRecord":
+    """Evaluate the draws of a fit that was killed, as the fit would have done; writes nothing."""
+    settings, preprocessing = directory.read_settings()
+
+    from ergonet.assembly import build
+    from ergonet.cli import evaluation, fitting
+    from ergonet.draws.durable import to_json
+    from ergonet.draws.samples import load
+    from ergonet.report import RunRecord
+
+    lacking = f"{str(directory.path)!r} has no {' and no '.join(directory.missing_results())}: its fit did not finish"
+    try:
+        dataset = fitting.load_data(settings.data, seed=settings.run.seed)
+    except (DataError, OSError) as error:
+        raise RunDirectoryError(
+            f"{lacking}. To compute this from the draws, run the command in the folder where the fit was started, with "
+            f"its data in place: {error}"
+        ) from error
+    if to_json(dataset.preprocessing.to_dict()) != to_json(preprocessing.to_dict()):
+        raise RunDirectoryError(
+            f"{lacking}, and its data {settings.data.source!r} have changed since. Restore them, or fit again."
+        )
+    fitting.keep_compiled_programs()
+    model = build.model(settings, build.Task.of(preprocessing))
+    samples = _described(load(directory.draws, target=fitting.condition(model, dataset)), settings)
+    sys.stderr.write(f"{lacking}. They are computed from {samples.num_draws} draws of each chain.\n")
+    found = evaluation.evaluate(samples, dataset, model)
+    return RunRecord(
+        settings=settings.to_table(),
+        metrics=evaluation.metrics_of(settings, dataset, samples, found, seconds=samples.seconds),
+        evaluation=found.arrays,
+        stats=samples.stats,
+        warmup_stats=samples.warmup_stats,
+    )
+
+
+def _described(samples: "Samples", settings: "Settings") -> "Samples":
+    """The samples with what diagnostics need to know about them, if the fit was killed before it wrote this."""
+    if samples.about:
+        return samples
+    about = {name: settings.kernel.get(name) for name in ("max_doublings", "target_acceptance")}
+    if settings.kernel.get("step_size") is not None:
+        about["target_acceptance"] = None  # the warm-up did not tune it
+    return dataclasses.replace(samples, about={**about, "stopped_by": "the end of its process"})

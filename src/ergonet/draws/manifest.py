@@ -1,0 +1,95 @@
+"""The manifest of stored draws: how many of them are valid, and what the run was.
+
+It is written after the data that it counts, with a checksum, and the one that it replaces is kept, so that a power
+failure leaves at least one that can be read.
+"""
+
+import json
+import warnings
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ergonet._errors import RunDirectoryError, SamplingWarning
+from ergonet.draws.durable import to_json, write_json
+from ergonet.draws.replacement import whereabouts
+
+FORMAT_VERSION = 2
+FORMAT_WITHOUT_CHECKSUMS = 1
+MANIFEST, PREVIOUS = "manifest.json", "manifest.previous.json"
+
+
+def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
+    """Replace the manifest; the previous one is kept under another name."""
+    whole = {"format_version": FORMAT_VERSION, **content}
+    write_json(folder / MANIFEST, {**whole, "checksum": checksum_of(whole)}, previous=folder / PREVIOUS)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read the manifest, or the previous one, with a warning, if the newest is missing or damaged.
+
+    Raises:
+        RunDirectoryError: there is none, both are damaged, or they have a format version that is not known.
+    """
+    damage: list[str] = []
+    for path in (folder / MANIFEST, folder / PREVIOUS):
+        content = _attempt(path)
+        if isinstance(content, str):
+            damage.append(content)
+            continue
+        _check_version(folder, content)
+        if damage:
+            warnings.warn(
+                f"{damage[0]}, so the manifest written before it is used. Draws stored in between are left out.",
+                SamplingWarning,
+                stacklevel=2,
+            )
+        return content
+    if not any((folder / name).exists() for name in (MANIFEST, PREVIOUS)):
+        raise RunDirectoryError(
+            f"`{folder}` has no `{MANIFEST}`: it is not a stored run, or the run never started.{whereabouts(folder)}"
+        )
+    raise RunDirectoryError(f"{' and '.join(damage)}. Restore one of them from a backup, or run again.")
+
+
+def manifest_faults(folder: Path) -> list[str]:
+    """What is wrong with the manifests, one sentence each; there may be no previous one."""
+    paths = [path for path in (folder / MANIFEST, folder / PREVIOUS) if path.exists() or path.name == MANIFEST]
+    return [f"{found}." for found in map(_attempt, paths) if isinstance(found, str)]
+
+
+def _attempt(path: Path) -> dict[str, Any] | str:
+    """The content of a manifest, or what is wrong with it."""
+    try:
+        return _checked(path.read_bytes())
+    except FileNotFoundError:
+        return f"`{path}` is missing"
+    except (OSError, ValueError) as error:
+        return f"`{path}` is damaged ({error})"
+
+
+def _checked(data: bytes) -> dict[str, Any]:
+    """Parse a manifest; raises `ValueError` if it is incomplete or was changed."""
+    content = json.loads(data)
+    if not isinstance(content, dict):
+        raise ValueError("it is no table")  # noqa: TRY004 - damage, as in all other cases
+    if content.get("format_version") == FORMAT_VERSION and content.pop("checksum", None) != checksum_of(content):
+        raise ValueError("its checksum does not match")
+    return content
+
+
+def _check_version(folder: Path, content: Mapping[str, Any]) -> None:
+    version, counts = content.get("format_version"), content.get("draws_by_chain")
+    if version not in (FORMAT_WITHOUT_CHECKSUMS, FORMAT_VERSION):
+        raise RunDirectoryError(
+            f"`{folder}` has format version {version}, but this version of Ergonet reads {FORMAT_WITHOUT_CHECKSUMS} "
+            f"and {FORMAT_VERSION}. Use the version that wrote it, or run again."
+        )
+    if not (isinstance(counts, list) and counts and all(type(count) is int and count >= 0 for count in counts)):
+        raise RunDirectoryError(f"`{folder / MANIFEST}` has no valid `draws_by_chain`. Restore it from a backup.")
+
+
+def checksum_of(content: Mapping[str, Any]) -> int:
+    """The CRC-32 of a table as JSON, which is the same after writing and reading."""
+    return zlib.crc32(to_json(content).encode())
