@@ -42,7 +42,7 @@ def write(store, start, stop):
 def run(tmp_path):
     store = begin(tmp_path / "run")
     write(store, 0, DRAWS)
-    store.write_extra("tuning", {"step_size": np.array([0.1, 0.2]), "scalar": np.array(3)})
+    store.write_extra("tuning", {"step_size": np.array([0.1, 0.2]), "scalar": np.array(3), "none": np.zeros((2, 0))})
     store.finish({"draws": DRAWS})
     return tmp_path / "run"
 
@@ -177,6 +177,7 @@ def test_opening_a_run_warns_of_nothing(run):
         samples, _ = read_everything(run)
     assert set(samples.stats) == {"lp", "diverging"}
     assert samples.tuning["scalar"] == 3
+    assert samples.tuning["none"].shape == (2, 0)
 
 
 def older(path, zarr_format: Literal[2, 3] = 3):
