@@ -136,14 +136,14 @@ class ZarrStore(AbstractStore):
         sync_tree(self.path)
         self._write_manifest({"complete": False})
 
-    def _create(self, name: str, shape: tuple[int, ...], dtype: np.dtype, chunks: tuple[int, ...]) -> Any:
+    def _create(self, name: str, shape: tuple[int, ...], dtype: np.dtype, chunks: Any = "auto") -> Any:
         import zarr
         from zarr.codecs import Crc32cCodec, ZstdCodec
 
         return zarr.open_group(str(self.path), mode="r+", zarr_format=3).create_array(
             name,
             shape=shape,
-            chunks=tuple(max(1, size) for size in chunks),
+            chunks=chunks,
             dtype=dtype,
             fill_value=np.nan if np.issubdtype(dtype, np.floating) else 0,
             compressors=[ZstdCodec(), Crc32cCodec()],
@@ -177,7 +177,7 @@ class ZarrStore(AbstractStore):
         """Write arrays that belong to the run as a whole, in a separate group."""
         for name, given in arrays.items():
             values = np.asarray(given)
-            self._create(f"{group}/{name}", values.shape, values.dtype, values.shape)[...] = values
+            self._create(f"{group}/{name}", values.shape, values.dtype)[...] = values
             self._extras.append(f"{group}/{name}")
         if arrays:
             sync_tree(self.path / group)
