@@ -236,6 +236,15 @@ def _foreign_to_run(folder: Path) -> Path | None:
     return None
 
 
+def _is_report(file: Path) -> bool:
+    """Whether `ergonet report` wrote the file, which it also does for an unfinished run."""
+    try:
+        with file.open("rb") as content:
+            return b'<meta name="generator" content="ergonet">' in content.read(1000)
+    except OSError:
+        return False
+
+
 def _own_names(folder: Path) -> set[str]:
     """Names of the files that a fit has written, complete or not.
 
@@ -248,6 +257,7 @@ def _own_names(folder: Path) -> set[str]:
         names = {MANIFEST, REPORT, *(name for name in _ALL if name in manifest["files"])}
     elif (folder / DRAWS).is_dir():
         names = {*takewhile(lambda name: (folder / name).exists(), _ALL)}
+        names |= {REPORT} if DRAWS in names and _is_report(folder / REPORT) else set()
     else:
         names = set[str]()
     return names | {temporary(Path(name)).name for name in (*_ALL, MANIFEST) if names}

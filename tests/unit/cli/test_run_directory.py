@@ -4,10 +4,12 @@ import json
 import os
 import shutil
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import ergonet.report
 from ergonet._errors import RunDirectoryError
 from ergonet.cli.run_directory import DRAWS, RunDirectory, claim_run
 from ergonet.draws.store import ZarrStore
@@ -99,6 +101,14 @@ def test_an_unfinished_run_has_what_is_written_in_order(tmp_path):
     write(tmp_path / "run" / "report.html")  # there is no metrics.json, so this is a report on something else
     with pytest.raises(RunDirectoryError, match=r"report\.html` was not written by Ergonet"):
         claim_run(str(tmp_path / "run"), "data", overwrite=True)
+
+
+def test_a_report_on_an_unfinished_run_is_part_of_it(tmp_path):
+    with claim(tmp_path / "run") as claimed:
+        write_run(claimed, names=FINISHED[:4])
+    head = (Path(ergonet.report.__file__).parent / "templates" / "report.html").read_text().partition("{{")[0]
+    (tmp_path / "run" / "report.html").write_text(head)
+    claim_run(str(tmp_path / "run"), "data", overwrite=True).close()
 
 
 def test_a_folder_that_one_stands_in_is_never_replaced(run, monkeypatch):
