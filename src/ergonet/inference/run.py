@@ -28,7 +28,6 @@ from ergonet.inference.drive import AbstractStopRule, Diverged, Ending, TimeLimi
 from ergonet.inference.jobs import AbstractJob, RunPlan
 from ergonet.inference.minibatch_jobs import MinibatchPlan, minibatch_jobs
 from ergonet.inference.progress import AbstractProgress, choose_progress
-from ergonet.inference.rounding import rounding_alarm
 from ergonet.inference.trajectory_jobs import TrajectoryPlan, trajectory_jobs
 from ergonet.inference.validation import (
     open_store,
@@ -123,9 +122,6 @@ def sample(
         callback=NoCallback() if callback is None else callback,
     )
     jobs = _jobs(target, kernel, plan, placement, thin=thinned.thin, warmup=warmup)
-    alarm = rounding_alarm(target, plan.init) if isinstance(kernel, AbstractKernel) else None
-    if alarm is not None:
-        warnings.warn(alarm, SamplingWarning, stacklevel=2)
     reporter = choose_progress(progress)
     recorder = Recorder(open_store(store), thinned.retention, has_curve=_has_curve(kernel, plan, thinned.retention))
     rules: list[AbstractStopRule] = [Diverged()]
