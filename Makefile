@@ -20,7 +20,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --durations 10
 BENCH_ARGUMENTS ?=
 QUICK := "not (statistical or slow or browser or gpu)"
-# Quick tests, and quick runs of benchmarks, compile more than they run, so their programs are not optimized.
+# Quick tests compile more than they run, so their programs are not optimized.
 QUICK_COMPILER := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 
 .PHONY: help setup demo test test-fast test-statistical test-browser test-long coverage lint format bench docs clean
@@ -55,7 +55,7 @@ test-fast: $(STAMP)  ## the quick tests only
 	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) -m $(QUICK)
 
 test-statistical: $(STAMP)  ## statistical tests, slow tests and the examples of the documentation
-	QUICK_COMPILER="$(QUICK_COMPILER)" $(PYTEST) --dist load -m "(statistical or slow) and not (browser or gpu)"
+	$(PYTEST) --dist load -m "(statistical or slow) and not (browser or gpu)"
 
 test-browser: $(STAMP)  ## open reports in headless Chromium
 	$(PYTEST) -n 0 -m "browser and not gpu"

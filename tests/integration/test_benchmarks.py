@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,11 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_quickly(module: str, out: Path) -> subprocess.CompletedProcess[str]:
-    """A quick run, whose programs are not optimized where the Makefile says so: it mostly compiles."""
     return subprocess.run(
         [sys.executable, "-m", module, "--quick", "--out", out],
         cwd=ROOT,
-        env=os.environ | {"XLA_FLAGS": os.environ.get("QUICK_COMPILER", "")},
         capture_output=True,
         text=True,
         timeout=600,
