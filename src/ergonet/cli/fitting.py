@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ergonet._errors import DataError, SamplingWarning, SettingError, visible
 from ergonet.assembly.settings import DataSettings, Settings
 from ergonet.cli.compiled import keep_compiled_programs
-from ergonet.cli.run_directory import DRAWS, RunDirectory, claim_run
 from ergonet.datasets import registry
+from ergonet.runs.claiming import claim_run
+from ergonet.runs.directory import DRAWS, RunDirectory
 
 if TYPE_CHECKING:
     from ergonet.datasets.dataset import Dataset

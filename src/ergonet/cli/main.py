@@ -18,7 +18,7 @@ import typer
 from ergonet import __version__
 from ergonet._errors import ErgonetError, SettingError, visible
 from ergonet.cli.options import Given, takes
-from ergonet.cli.run_directory import RunDirectory
+from ergonet.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from ergonet.assembly.settings import Settings

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import DataError, RunDirectoryError
-from ergonet.cli.run_directory import RunDirectory, check_file
+from ergonet.cli.outputs import check_file
+from ergonet.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     import numpy as np

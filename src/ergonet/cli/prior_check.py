@@ -8,7 +8,7 @@ import numpy as np
 
 from ergonet._errors import SettingError
 from ergonet.assembly.settings import Settings
-from ergonet.cli.run_directory import check_file
+from ergonet.cli.outputs import check_file
 
 if TYPE_CHECKING:
     from ergonet.datasets.dataset import Dataset

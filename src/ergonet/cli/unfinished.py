@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import DataError, RunDirectoryError
-from ergonet.cli.run_directory import METRICS, RunDirectory
+from ergonet.runs.directory import METRICS, RunDirectory
 
 if TYPE_CHECKING:
     from ergonet.assembly.settings import Settings

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ergonet._errors import RunDirectoryError, SamplingWarning
-from ergonet.cli.run_directory import DRAWS, EVALUATION, MANIFEST, METRICS, PREPROCESSING, SETTINGS, STATS, RunDirectory
 from ergonet.draws.manifest import FORMAT_VERSION, manifest_faults
+from ergonet.runs.directory import DRAWS, EVALUATION, MANIFEST, METRICS, PREPROCESSING, SETTINGS, STATS, RunDirectory
 
 _UNREADABLE = (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 _ALWAYS_THERE = (SETTINGS, PREPROCESSING)

@@ -12,8 +12,8 @@ from ergonet.assembly import build
 from ergonet.assembly.build import Task
 from ergonet.assembly.renamed import translate
 from ergonet.assembly.settings import read_settings_file, resolve
-from ergonet.cli.run_directory import DRAWS, PREPROCESSING, SETTINGS, RunDirectory
 from ergonet.datasets import from_table
+from ergonet.runs.directory import DRAWS, PREPROCESSING, SETTINGS, RunDirectory
 from ergonet.samplers.gibbs_hmc import GibbsHMC
 from ergonet.samplers.nuts import NUTS
 from ergonet.trajectory.criterion import Generalized

@@ -12,11 +12,11 @@ from ergonet._registry import Registry
 from ergonet.assembly import build
 from ergonet.assembly.build import Task
 from ergonet.assembly.settings import read_settings_file, resolve
-from ergonet.cli.toml import to_toml
 from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.models import likelihood
 from ergonet.models.network import MLP
 from ergonet.models.registry import LIKELIHOODS, PRIORS
+from ergonet.runs.toml import to_toml
 from ergonet.samplers.hmc import HMC
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.registry import KERNELS

@@ -12,9 +12,9 @@ from ergonet.assembly import build
 from ergonet.assembly.settings import resolve
 from ergonet.cli import evaluation, fitting
 from ergonet.cli.main import app
-from ergonet.cli.run_directory import RunDirectory
 from ergonet.draws.samples import load
 from ergonet.draws.store import ZarrStore
+from ergonet.runs.directory import RunDirectory
 
 CHAINS, ROOM, DRAWS = 2, 20, 8
 GIVEN = {

@@ -9,8 +9,8 @@ import pytest
 from ergonet._errors import SettingError
 from ergonet.assembly.builtin import BUILT_IN
 from ergonet.assembly.settings import DataSettings, Settings, in_words, merge, read_settings_file, resolve
-from ergonet.cli.toml import to_toml
 from ergonet.datasets.registry import names
+from ergonet.runs.toml import to_toml
 
 
 def test_digits_alone_are_the_problem_of_the_speed_results():

@@ -15,10 +15,10 @@ from ergonet._errors import SettingError
 from ergonet.assembly import build
 from ergonet.assembly.build import Task
 from ergonet.assembly.settings import NetworkSettings, Settings, resolve
-from ergonet.cli.toml import to_toml
 from ergonet.datasets import from_table
 from ergonet.models.network import MLP
 from ergonet.models.prior import assign
+from ergonet.runs.toml import to_toml
 
 pytestmark = pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")
 SHORT = {"kernel": HMC(num_steps=12), "num_chains": 2, "num_warmup": 80, "num_draws": 80, "random_state": 0}

@@ -1,34 +1,31 @@
-"""The run directory written by a fit; an existing one is replaced only once the new one contains draws."""
+"""The run directory written by a fit: its files, and how they are written and read."""
 
 import json
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import RunDirectoryError, SettingError
 from ergonet.assembly.renamed import translate
 from ergonet.assembly.settings import Settings
-from ergonet.cli.toml import to_toml
-from ergonet.draws.durable import replacing, temporary, write_json
+from ergonet.draws.durable import replacing, write_json
 from ergonet.draws.manifest import checksum_of, read_manifest
+from ergonet.runs.toml import to_toml
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ergonet.datasets.preprocessing import Preprocessing
-    from ergonet.draws.replacement import Claim
     from ergonet.draws.samples import Samples
 
 FORMAT_VERSION = 1
 SETTINGS, PREPROCESSING, METRICS = "settings.toml", "preprocessing.json", "metrics.json"
 EVALUATION, STATS, REPORT, MANIFEST = "evaluation.npz", "stats.npz", "report.html", "manifest.json"
 DRAWS = "draws.zarr"
-_ALL = (SETTINGS, PREPROCESSING, DRAWS, STATS, EVALUATION, METRICS, REPORT)  # in the order in which they are written
+ALL = (SETTINGS, PREPROCESSING, DRAWS, STATS, EVALUATION, METRICS, REPORT)  # in the order in which they are written
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ class RunDirectory:
         """Write the manifest; this comes last, so that a directory with a manifest is complete."""
         from ergonet import __version__
 
-        present = [name for name in _ALL if (self.path / name).exists()]
+        present = [name for name in ALL if (self.path / name).exists()]
         content = {
             "format_version": FORMAT_VERSION,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -182,82 +179,3 @@ class RunDirectory:
 
         with replacing(self.path / name) as file:
             np.savez(file, allow_pickle=False, **arrays)
-
-
-def claim_run(out: str | None, name: str, *, overwrite: bool) -> "Claim":
-    """Claim the directory of a new run: as given, or else `NAME-run`, with a number if that exists or is being written.
-
-    Args:
-        out: the directory; None: derived from the name.
-        name: the name of the data.
-        overwrite: replace an existing run directory, once the new run has draws.
-
-    Raises:
-        RunDirectoryError: the directory exists and must not be replaced, or another fit writes it.
-    """
-    from ergonet.draws.replacement import Claim, Content
-
-    content = Content(_foreign_to_run, "add `--overwrite`")
-    if out is not None:
-        return Claim(Path(out), content, overwrite=overwrite)
-    for number in range(1, 1000):
-        with suppress(RunDirectoryError):
-            return Claim(Path(f"{name}-run" if number == 1 else f"{name}-run-{number}"), content, overwrite=False)
-    raise RunDirectoryError(f"`{name}-run` and the names with a number up to 999 are taken. Choose one with `--out`.")
-
-
-def check_file(path: Path, *, overwrite: bool) -> None:
-    """Check that a command can write a file.
-
-    Raises:
-        RunDirectoryError: the file exists and must not be replaced, or its folder is missing.
-    """
-    if path.exists() and not overwrite:
-        raise RunDirectoryError(f"`--out`: {str(path)!r} exists already. Choose another name, or add `--overwrite`.")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise RunDirectoryError(f"`--out`: {str(path)!r} cannot be written: there is no folder {str(path.parent)!r}.")
-
-
-def _foreign_to_run(folder: Path) -> Path | None:
-    """The first file in a run directory that `ergonet fit` did not write; None if there is none."""
-    from ergonet.draws.contents import foreign_to_store
-
-    if folder.is_symlink() or not folder.is_dir():
-        return folder
-    ours = _own_names(folder)
-    for entry in sorted(folder.iterdir()):
-        if entry.name == DRAWS and DRAWS in ours:
-            foreign = foreign_to_store(entry)
-        else:
-            is_known = entry.name in ours or (ours and entry.name.startswith(f".{REPORT}."))
-            foreign = None if is_known and entry.is_file() and not entry.is_symlink() else entry
-        if foreign is not None:
-            return foreign
-    return None
-
-
-def _is_report(file: Path) -> bool:
-    """Whether `ergonet report` wrote the file, which it also does for an unfinished run."""
-    try:
-        with file.open("rb") as content:
-            return b'<meta name="generator" content="ergonet">' in content.read(1000)
-    except OSError:
-        return False
-
-
-def _own_names(folder: Path) -> set[str]:
-    """Names of the files that a fit has written, complete or not.
-
-    The manifest of a finished run lists them. An unfinished run has draws and, in the order of writing, some others.
-    """
-    from ergonet.draws.contents import read_json
-
-    manifest = read_json(folder / MANIFEST)
-    if {"format_version", "ergonet", "files"} <= manifest.keys() and isinstance(manifest["files"], list):
-        names = {MANIFEST, REPORT, *(name for name in _ALL if name in manifest["files"])}
-    elif (folder / DRAWS).is_dir():
-        names = {*takewhile(lambda name: (folder / name).exists(), _ALL)}
-        names |= {REPORT} if DRAWS in names and _is_report(folder / REPORT) else set()
-    else:
-        names = set[str]()
-    return names | {temporary(Path(name)).name for name in (*_ALL, MANIFEST) if names}

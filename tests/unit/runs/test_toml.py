@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ergonet.cli.toml import to_toml
+from ergonet.runs.toml import to_toml
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 SCALARS = st.one_of(

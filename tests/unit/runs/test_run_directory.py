@@ -11,8 +11,9 @@ import pytest
 
 import ergonet.report
 from ergonet._errors import RunDirectoryError
-from ergonet.cli.run_directory import DRAWS, RunDirectory, claim_run
 from ergonet.draws.store import ZarrStore
+from ergonet.runs.claiming import claim_run
+from ergonet.runs.directory import DRAWS, RunDirectory
 
 UNFINISHED = ("settings.toml", "preprocessing.json")
 FINISHED = (*UNFINISHED, "stats.npz", "evaluation.npz", "metrics.json", "report.html")
