@@ -7,6 +7,8 @@ import gc
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ergonet import _fork as _fork  # notes from now on whether this process is forked
+
 if TYPE_CHECKING:
     from ergonet import baselines, datasets, diagnostics, plots
     from ergonet.adaptation import recipes

@@ -54,6 +54,10 @@ class RunDirectoryError(ErgonetError, OSError):
     """A run directory is missing, incomplete, already exists, or was written by another version."""
 
 
+class ForkError(ErgonetError, RuntimeError):
+    """JAX was started before this process was forked, so it cannot be used here; says how to start processes."""
+
+
 class SamplingWarning(UserWarning):
     """Draws were made, but there is a problem with them; says what, how often, and what to do next."""
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ergonet._fork import require_jax
 from ergonet._types import PRNGKey, UInt
 
 
@@ -22,5 +23,6 @@ def key_of_words(low: UInt[jax.Array, ""], high: UInt[jax.Array, ""]) -> PRNGKey
 
 def key_of(seed: int) -> PRNGKey:
     """The key of a seed."""
+    require_jax()
     low, high = jnp.asarray(seed_words(seed))
     return key_of_words(low, high)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergonet._errors import SettingError
+from ergonet._fork import require_jax
 from ergonet._types import Array, Float, Int
 from ergonet.draws.record import Record
 from ergonet.target.capabilities import Monitor, PointwiseLogLikelihood, Scales, quantities
@@ -65,6 +66,7 @@ def log_likelihood(record: Record) -> np.ndarray:
     Raises:
         CapabilityError: the target is unknown, or has no pointwise log likelihood.
     """
+    require_jax()
     rows = require(record.require_target(), PointwiseLogLikelihood, "log_likelihood")
     size = min(rows.num_rows, ROW_CHUNK)
     chunks = []
@@ -83,6 +85,7 @@ def log_likelihood(record: Record) -> np.ndarray:
 
 def _by_name(record: Record, evaluate: Callable[[Any], dict[str, Any]]) -> dict[str, np.ndarray]:
     """Evaluate a function of positions `[draw, dim]` chunk by chunk; arrays `[chain, draw, ...]` by name."""
+    require_jax()
     chains = [
         [jax.tree.map(np.asarray, evaluate(jnp.asarray(positions))) for positions in record.chunks(chain)]
         for chain in range(record.num_chains)

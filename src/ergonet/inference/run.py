@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ergonet._errors import SamplingWarning, SettingError
+from ergonet._fork import require_jax
 from ergonet.adaptation.recipes import recipe_of
 from ergonet.adaptation.stages import Warmup
 from ergonet.draws.callback import AbstractCallback, NoCallback
@@ -98,7 +99,9 @@ def sample(
         MemoryPlanError: the draws would not fit.
         TimeLimitError: the time limit was reached before the first draw.
         KeyboardInterrupt: Ctrl-C was pressed before the first draw.
+        ForkError: this process was forked from one that had used JAX.
     """
+    require_jax()
     began = time.perf_counter()
     kernel = NUTS() if kernel is None else kernel
     validate_target(target, kernel)

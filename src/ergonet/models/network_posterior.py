@@ -17,6 +17,7 @@ from jax.scipy.special import logsumexp
 from jax.typing import DTypeLike
 
 from ergonet._errors import DataError, SettingError
+from ergonet._fork import require_jax
 from ergonet._types import AnyArray, Array, Float, Int, Position, PRNGKey, Scalar
 from ergonet.diagnostics.function_space import choose_reference_rows
 from ergonet.models.curvature import NetworkCurvature
@@ -171,6 +172,7 @@ class BayesianNetwork(eqx.Module):
             DataError: `x` or `y` is empty or not finite, or their lengths differ.
             SettingError: the shapes do not match the network.
         """
+        require_jax()
         x, y = _rows("x", x), np.asarray(y)  # NumPy, because JAX would compile a program for each check
         if y.ndim == 0 or y.shape[0] != x.shape[0]:
             raise DataError(f"`x` has {x.shape[0]} rows, but `y` has shape {list(y.shape)}. They must match.")

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergonet._errors import CapabilityError, DataError
+from ergonet._fork import require_jax
 from ergonet._types import Array
 from ergonet.models.network_posterior import BayesianNetwork
 
@@ -27,6 +28,7 @@ class Rows:
     """Inputs and targets in chunks of one shape; the last chunk is padded by repeating the final row."""
 
     def __init__(self, model: BayesianNetwork, x: Any, y: Any = None):
+        require_jax()
         if model.network.rows_interact:
             raise CapabilityError(
                 "Predictions need a network whose outputs for a row depend on that row and the weights only, but this "
