@@ -14,8 +14,8 @@ from ergonet._errors import RunDirectoryError, SettingError
 from ergonet.assembly.renamed import translate
 from ergonet.assembly.settings import Settings
 from ergonet.cli.toml import to_toml
-from ergonet.draws.durable import replacing, temporary, write_json
-from ergonet.draws.manifest import checksum_of, read_manifest
+from ergonet.draws.durable import checksum_of, replacing, temporary, write_json
+from ergonet.draws.manifest import read_manifest
 
 if TYPE_CHECKING:
     import numpy as np
