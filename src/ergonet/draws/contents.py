@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ergonet.draws.checkpoint import CHECKPOINT, FINGERPRINT, OLDER
 from ergonet.draws.durable import temporary
 from ergonet.draws.manifest import MANIFEST, PREVIOUS
 
@@ -13,6 +14,8 @@ POSITIONS = "positions"
 EXTRAS = ("warmup", "tuning", "curve")  # groups beside the arrays [chain, draw, ...]
 
 _NODE = "zarr.json"
+_REPLACED = MANIFEST, CHECKPOINT, FINGERPRINT  # each under a temporary name until it is on disk
+_FILES = _NODE, *_REPLACED, PREVIOUS, OLDER, *(temporary(Path(name)).name for name in _REPLACED)
 _CHUNK = re.compile(r"c(\.\d+)*|\d+")
 _PARTIAL = re.compile(r"(zarr|c|\d+)[.\d]*\.[0-9a-f]{32}\.partial")  # Zarr renames a file once it is complete
 
@@ -41,7 +44,7 @@ def _foreign_to_root(folder: Path, entries: list[Path]) -> Iterator[Path]:
     size = _size(read_json(folder / POSITIONS / _NODE))
     for entry in entries:
         if entry.is_symlink() or not entry.is_dir():
-            if not _is_file(entry, _NODE, MANIFEST, PREVIOUS, temporary(Path(MANIFEST)).name):
+            if not _is_file(entry, *_FILES):
                 yield entry
             continue
         node = read_json(entry / _NODE)

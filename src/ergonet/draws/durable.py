@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import zlib
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,3 +69,8 @@ def write_json(path: Path, content: Mapping[str, Any], *, previous: Path | None 
 def to_json(content: Mapping[str, Any]) -> str:
     """JSON text, with NumPy numbers as Python numbers."""
     return json.dumps(content, indent=1, default=lambda number: number.item())
+
+
+def checksum_of(content: Mapping[str, Any]) -> int:
+    """The CRC-32 of a table as JSON, which is the same after writing and reading."""
+    return zlib.crc32(to_json(content).encode())

@@ -6,13 +6,12 @@ failure leaves at least one that can be read.
 
 import json
 import warnings
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ergonet._errors import RunDirectoryError, SamplingWarning
-from ergonet.draws.durable import to_json, write_json
+from ergonet.draws.durable import checksum_of, write_json
 from ergonet.draws.replacement import whereabouts
 
 FORMAT_VERSION = 2
@@ -88,8 +87,3 @@ def _check_version(folder: Path, content: Mapping[str, Any]) -> None:
         )
     if not (isinstance(counts, list) and counts and all(type(count) is int and count >= 0 for count in counts)):
         raise RunDirectoryError(f"`{folder / MANIFEST}` has no valid `draws_by_chain`. Restore it from a backup.")
-
-
-def checksum_of(content: Mapping[str, Any]) -> int:
-    """The CRC-32 of a table as JSON, which is the same after writing and reading."""
-    return zlib.crc32(to_json(content).encode())

@@ -1,11 +1,17 @@
-"""The recorder: stores the draws that the retention rule chooses, and the statistics of all draws if required."""
+"""The recorder: stores the draws that the retention rule chooses, and the statistics of all draws if required.
 
-from collections.abc import Mapping
+It also writes checkpoints, if the store keeps them, from which it can be restored.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ergonet.draws.checkpoint import Checkpoint, Memo, Pace
 from ergonet.draws.contents import POSITIONS
 from ergonet.draws.retention import AbstractRetention
 from ergonet.draws.store import AbstractStore
@@ -23,6 +29,7 @@ class Chunk:
         start: index of the first draw within the warm-up or within sampling.
         fields: arrays `[chain, draw, ...]` by name, at least `lp` and `gradients`; with positions while sampling.
         fault: what is wrong with the chains, in words; empty if nothing. Draws of a faulty chunk are not stored.
+        after: the job after this chunk; None if it cannot be continued from there.
     """
 
     chains: tuple[int, ...]
@@ -30,6 +37,7 @@ class Chunk:
     start: int
     fields: Fields
     fault: str = ""
+    after: Memo | None = None
 
     @property
     def count(self) -> int:
@@ -53,6 +61,8 @@ class Recorder:
         self._statistics: list[dict[tuple[bool, int], Fields]] = []  # by chain, then by phase and first draw
         self._newest: list[dict[int, Fields]] = []  # by chain, then by first draw: draws to store at the end
         self._done: list[int] = []
+        self._memos: dict[tuple[int, ...], Memo] = {}
+        self._pace = Pace()
 
     def allocate(self, num_chains: int, num_draws: int, fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> None:
         """Allocate the store for the retained ones of `num_draws` draws, with shapes and dtypes from `fields`."""
@@ -61,6 +71,24 @@ class Recorder:
         self._newest = [{} for _ in range(num_chains)]
         self._done = [0] * num_chains
         self.store.allocate(num_chains, self.retention.room(num_draws), fields)
+        self._pace = Pace()
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Continue from a checkpoint, after `allocate`.
+
+        Raises:
+            RunDirectoryError: a file to which draws would be added is damaged.
+        """
+        if self.retention.newest is None:
+            self.store.require_intact([self.retention.room(done) for done in checkpoint.done])
+        self._memos, self._done = dict(checkpoint.memos), list(checkpoint.done)
+        for chain, parts in enumerate(self._statistics):
+            for is_warmup, group in ((True, "warmup"), (False, "curve")):
+                if fields := checkpoint.series[group][chain]:
+                    parts[is_warmup, 0] = fields
+        for held, fields in zip(self._newest, checkpoint.series["newest"], strict=True):
+            if fields:
+                held[-1] = fields
 
     def keep(self, chunk: Chunk) -> None:
         """Record a chunk; recording it again, after an interrupt by Ctrl-C, changes nothing."""
@@ -72,6 +100,32 @@ class Recorder:
             if not chunk.is_warmup and not chunk.fault:
                 self._retain(chain, chunk, fields)
                 self._done[chain] = chunk.start + chunk.count
+        if chunk.after is not None:
+            self._memos[chunk.chains] = chunk.after
+        if self.store.keeps_checkpoints and self._pace.is_due:
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint, if the store keeps them."""
+        if not (self.store.keeps_checkpoints and self._memos):
+            return
+        began = time.perf_counter()
+        newest = [_joined(list(held.values()), self.retention.newest) for held in self._newest]
+        series = {"warmup": self._series(is_warmup=True), "curve": self._series(is_warmup=False), "newest": newest}
+        self.store.write_checkpoint(Checkpoint(self._memos, self._done, series))
+        self._pace.wrote(began)
+
+    def suspend(self) -> bool:
+        """After an error, keep what the run needs to continue; whether it can."""
+        if not (self.store.keeps_checkpoints and self._memos):
+            return False
+        with suppress(OSError):  # the disk is full: the last checkpoint stays
+            self.checkpoint()
+        self.store.preserve()
+        return True
+
+    def _series(self, *, is_warmup: bool) -> list[Fields]:
+        return [_joined([part for (early, _), part in one.items() if early == is_warmup]) for one in self._statistics]
 
     def _retain(self, chain: int, chunk: Chunk, fields: Fields) -> None:
         rows = [row for row in range(chunk.count) if self.retention.chooses(chunk.start + row)]
@@ -91,20 +145,21 @@ class Recorder:
         return (*self._names, POSITIONS)
 
     @property
+    def drawn_by_chain(self) -> list[int]:
+        """Number of retained draws of each chain."""
+        return [self.retention.room(done) for done in self._done]
+
+    @property
     def drawn(self) -> int:
         """Number of retained draws that every chain has; pending ones are stored by `finish`."""
-        return min(self.retention.room(done) for done in self._done)
+        return min(self.drawn_by_chain)
 
     def finish(self) -> None:
-        """Store the pending draws, equally many of each chain."""
+        """Write a last checkpoint, and store the pending draws, equally many of each chain."""
+        self.checkpoint()
         for chain, held in enumerate(self._newest):
             if held and self.drawn:
-                names = next(iter(held.values()))
-                self.store.write(
-                    chain,
-                    0,
-                    {name: np.concatenate([one[name] for one in held.values()])[-self.drawn :] for name in names},
-                )
+                self.store.write(chain, 0, _joined(list(held.values()), self.drawn))
 
     def stats(self) -> dict[str, np.ndarray]:
         """Statistics `[chain, draw]` by name of the retained draws that every chain has."""
@@ -137,9 +192,14 @@ class Recorder:
 
     def _together(self, *, is_warmup: bool) -> dict[str, np.ndarray]:
         """Arrays `[chain, draw]` by name with as many draws as every chain has; empty if some chain has none."""
-        chains = [[part for (early, _), part in parts.items() if early == is_warmup] for parts in self._statistics]
+        chains = self._series(is_warmup=is_warmup)
         if not all(chains):
             return {}
-        long = {name: [np.concatenate([part[name] for part in parts]) for parts in chains] for name in chains[0][0]}
-        count = min(len(values) for values in long["lp"])
-        return {name: np.stack([values[:count] for values in arrays]) for name, arrays in long.items()}
+        count = min(len(fields["lp"]) for fields in chains)
+        return {name: np.stack([fields[name][:count] for fields in chains]) for name in chains[0]}
+
+
+def _joined(parts: Sequence[Fields], last: int | None = None) -> Fields:
+    """Successive parts of a chain as one, or the last rows of them; empty if there are none."""
+    rows = slice(None if last is None else -last, None)
+    return {name: np.concatenate([one[name] for one in parts])[rows] for name in (parts[0] if parts else ())}

@@ -1,9 +1,11 @@
 """Claims: a folder has one writer, is written beside its place, and replaces only what Ergonet wrote.
 
 While `NAME` is written, the hidden folder `.NAME.ergonet` beside it contains the lock, the new content, and for the
-moment of the exchange the previous one. Whatever a killed writer leaves there is put right by the next claim.
+moment of the exchange the previous one. Whatever a killed writer leaves there is put right by the next claim, or
+continued by it.
 """
 
+import enum
 import os
 import shutil
 import warnings
@@ -13,7 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ergonet._errors import RunDirectoryError
+from ergonet._errors import RunDirectoryError, SamplingWarning
+from ergonet.draws.checkpoint import CHECKPOINT
 from ergonet.draws.durable import sync
 from ergonet.draws.lock import Lock
 
@@ -29,6 +32,25 @@ class Content:
 
     foreign: Callable[[Path], Path | None]
     overwriting: str
+
+
+class Existing(enum.Enum):
+    """What a claim does with what is in the place, or is left of an unfinished run beside it.
+
+    Attributes:
+        REFUSE: raise an error if there is something in the place; discard what is beside it.
+        REPLACE: replace what is in the place, if it has nothing but such a content; discard what is beside it.
+        CONTINUE: go on with what is beside the place, or else with what is in it; nothing is refused or discarded.
+    """
+
+    REFUSE, REPLACE, CONTINUE = range(3)
+
+
+@dataclass
+class _Fate:
+    """Whether new content that has not taken its place stays when the claim ends."""
+
+    is_kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,7 +72,12 @@ class _Sides:
     def previous(self) -> Path:
         return self.beside / "previous"
 
-    def recover(self) -> None:
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a run that can be continued is beside the place."""
+        return (self.new / CHECKPOINT).exists() or any(self.new.glob(f"*/{CHECKPOINT}"))
+
+    def recover(self, *, keeps_new: bool) -> None:
         """Finish what a writer has begun: the place has its new content, or else the previous one."""
         rubbish = self.beside / "rubbish"
         if self.previous.exists():
@@ -59,7 +86,7 @@ class _Sides:
             elif self.new.exists():  # somebody else put something in the place meanwhile
                 return
             self.retire()
-        for scratch in (self.new, _Sides(self.new, self.content).beside, rubbish):
+        for scratch in (_Sides(self.new, self.content).beside, rubbish, *([] if keeps_new else [self.new])):
             shutil.rmtree(scratch, ignore_errors=True)
 
     def retire(self) -> Path | None:
@@ -76,32 +103,58 @@ class _Sides:
 
 
 class Claim:
-    """The right to write a folder, from its creation to `close`."""
+    """The right to write a folder, from its creation to `close`.
 
-    def __init__(self, path: Path, content: Content, *, overwrite: bool):
+    Attributes:
+        path: the place.
+        is_there: whether the content is in its place.
+    """
+
+    def __init__(self, path: Path, content: Content, *, overwrite: bool = False, existing: Existing | None = None):
         """Lock the place and restore what a killed writer left.
 
         Args:
             path: the place.
             content: what the place may contain.
             overwrite: replace an existing folder, if it has nothing but such a content.
+            existing: what to do with an existing folder and an unfinished run; None: as `overwrite` says.
 
         Raises:
             RunDirectoryError: the place exists and must not be replaced, or has another writer.
         """
-        self.path, self._content, self._overwrite = path, content, overwrite
-        self._check()
+        self.path, self._content = path, content
+        self._existing = existing or (Existing.REPLACE if overwrite else Existing.REFUSE)
         self._sides = _Sides(path, content)
+        self._fate = _Fate(is_kept=existing is Existing.CONTINUE and self._sides.new.exists())
+        self._check()
         missing = [one for one in path.absolute().parents if not one.exists()]
-        self._finish = weakref.finalize(self, _end, self._sides, Lock(self._sides.beside, guards=path), missing)
-        self._is_moving = self._is_there = False
+        lock = Lock(self._sides.beside, guards=path)
+        self._finish = weakref.finalize(self, _end, self._sides, lock, missing, self._fate)
+        self._is_moving = self.is_there = False
         try:
-            self._sides.recover()
+            self._recover()
             self._require_nothing_kept()
             self._check()
         except BaseException:
             self.close()
             raise
+
+    def _recover(self) -> None:
+        if self._existing is not Existing.CONTINUE and self._sides.is_unfinished:
+            warnings.warn(
+                f"An unfinished run of `{self.path}` is discarded, because a new one was started there. `resume=True`, "
+                f"or `ergonet resume {self.path}` for a run directory, would have continued it.",
+                SamplingWarning,
+                stacklevel=4,
+            )
+        self._sides.recover(keeps_new=self._existing is Existing.CONTINUE)
+        self.is_there = (
+            self._existing is Existing.CONTINUE and os.path.lexists(self.path) and not self._sides.new.exists()
+        )
+
+    def preserve(self) -> None:
+        """Let new content that does not take its place stay beside it, to be continued by another claim."""
+        self._fate.is_kept = True
 
     @property
     def folder(self) -> Path:
@@ -110,7 +163,7 @@ class Claim:
         Raises:
             RunDirectoryError: the claim was closed before.
         """
-        if self._is_there or (self._is_moving and not self._sides.new.exists()):
+        if self.is_there or (self._is_moving and not self._sides.new.exists()):
             return self.path
         if not self._finish.alive:
             raise RunDirectoryError(f"The store of `{self.path}` was closed before it had draws. Make another one.")
@@ -122,18 +175,18 @@ class Claim:
         Raises:
             RunDirectoryError: something else is in the place now.
         """
-        if self._is_there:
+        if self.is_there:
             return
         self._is_moving = True
         new, previous = self._sides.new, self._sides.previous
         if new.exists():
             if os.path.lexists(self.path):
-                if not self._overwrite or previous.exists():
+                if self._existing is Existing.REFUSE or previous.exists():
                     raise RunDirectoryError(f"`{self.path}` was created by another program meanwhile. Move it away.")
                 self.path.rename(previous)
             new.rename(self.path)
             sync([self.path.parent])
-        self._is_there = True
+        self.is_there = True
         foreign = self._sides.retire()
         if foreign is not None:
             warnings.warn(
@@ -143,7 +196,7 @@ class Claim:
             )
 
     def close(self) -> None:
-        """Delete new content that has not taken its place, and free the lock; may be repeated."""
+        """Delete new content that is not in its place, unless it is preserved, and free the lock; may be repeated."""
         self._finish()
 
     def _require_nothing_kept(self) -> None:
@@ -160,7 +213,9 @@ class Claim:
             if not above.is_dir():
                 raise RunDirectoryError(f"`{above}` is a file, so it cannot contain `{path}`.")
             return
-        if not self._overwrite:
+        if self._existing is Existing.CONTINUE and not self._sides.new.exists():
+            return
+        if self._existing is Existing.REFUSE:
             raise RunDirectoryError(
                 f"`{path}` exists already. Choose another folder, or {self._content.overwriting} to replace it."
             )
@@ -183,15 +238,22 @@ def whereabouts(path: Path) -> str:
             f"Rename that folder, or write to `{path}` again, which puts things right."
         )
     if sides.new.exists():
-        return f" A run that has no draws yet, or was stopped before it had any, is in `{sides.new}`."
+        return (
+            f" A run that has no draws yet, or was stopped before it had any, is in `{sides.new}`; it can be resumed."
+        )
     return ""
 
 
-def _end(sides: _Sides, lock: Lock, missing: list[Path]) -> None:
-    """Leave the place as it is or was, and nothing beside it."""
+def is_unfinished(path: Path) -> bool:
+    """Whether a run that can be continued is beside its place."""
+    return _Sides(path, Content(lambda _: None, "")).is_unfinished
+
+
+def _end(sides: _Sides, lock: Lock, missing: list[Path], fate: _Fate) -> None:
+    """Leave the place as it is or was, and nothing beside it but what is to be continued."""
     try:
         if lock.is_held:
-            sides.recover()
+            sides.recover(keeps_new=fate.is_kept)
     finally:
         lock.release()
     if not os.path.lexists(sides.place):

@@ -7,16 +7,22 @@ so that a killed run is readable up to its manifest.
 
 import abc
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ergonet._errors import RunDirectoryError, SettingError
+from ergonet.draws import checkpoint as checkpoints
+from ergonet.draws.checkpoint import Checkpoint
 from ergonet.draws.contents import foreign_to_store
 from ergonet.draws.durable import sync, sync_tree
-from ergonet.draws.manifest import write_manifest
-from ergonet.draws.replacement import Claim, Content
+from ergonet.draws.manifest import read_manifest, write_manifest
+from ergonet.draws.replacement import Claim, Content, Existing
 from ergonet.draws.stored import StoredArray, chunk_name
 
 STORE = Content(foreign_to_store, "pass `overwrite=True`")
@@ -24,8 +30,27 @@ _SEPARATOR = "."  # between the numbers in the name of a chunk: one folder per a
 _CONFIG: Any = {"write_empty_chunks": True}  # so that a missing chunk is a lost one
 
 
+@dataclass(frozen=True)
+class Left:
+    """What an earlier run has left in a store.
+
+    Attributes:
+        fingerprint: what determines its draws.
+        checkpoint: where it can be continued; None: at its beginning.
+    """
+
+    fingerprint: Mapping[str, Any]
+    checkpoint: Checkpoint | None
+
+
 class AbstractStore(abc.ABC):
-    """Positions and statistics of a run."""
+    """Positions and statistics of a run.
+
+    Attributes:
+        how_to_continue: how a run that was stopped is continued, as a sentence; empty if it cannot be.
+    """
+
+    how_to_continue: str = ""
 
     @abc.abstractmethod
     def allocate(self, num_chains: int, num_draws: int, fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> None:
@@ -46,6 +71,39 @@ class AbstractStore(abc.ABC):
     @abc.abstractmethod
     def finish(self, about: Mapping[str, Any]) -> None:
         """Write what is valid and the description of the run, after the data."""
+
+    @property
+    def keeps_checkpoints(self) -> bool:
+        """Whether a run can be continued from this store after its process has ended; by default not."""
+        return False
+
+    def write_fingerprint(self, fingerprint: Mapping[str, Any]) -> None:
+        """Write what determines the draws, after the allocation."""
+        raise NotImplementedError
+
+    def write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Write what the run needs to continue, after the draws that it goes with."""
+        raise NotImplementedError
+
+    def preserve(self) -> None:
+        """Keep what a run has stored, though it ends without a draw of every chain."""
+        raise NotImplementedError
+
+    def left(self) -> Left | None:
+        """What an earlier run has left here to be continued; None to start a new one.
+
+        Raises:
+            RunDirectoryError: there is something that cannot be continued.
+        """
+        return None
+
+    def require_intact(self, counts: Sequence[int]) -> None:
+        """Check that draws can be added to so many of each chain.
+
+        Raises:
+            RunDirectoryError: a file to which they would be added is damaged.
+        """
+        raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027  most stores hold nothing
         """Release what the store holds, at the end of a run or after an error; by default nothing."""
@@ -80,7 +138,14 @@ class MemoryStore(AbstractStore):
 
 
 class ZarrStore(AbstractStore):
-    """Draws in a Zarr 3 group, with chunks of successive draws of one chain."""
+    """Draws in a Zarr 3 group, with chunks of successive draws of one chain.
+
+    Attributes:
+        resumes: whether the stored run is continued.
+        how_to_continue: how a run that was stopped is continued, as a sentence.
+    """
+
+    how_to_continue = "`resume=True` with the same arguments continues it."
 
     def __init__(
         self,
@@ -88,6 +153,7 @@ class ZarrStore(AbstractStore):
         *,
         draws_per_chunk: int = 100,
         overwrite: bool = False,
+        resume: bool = False,
         within: Claim | None = None,
     ):
         """Check and keep the settings, and lock the folder until `finish` or `close`.
@@ -96,13 +162,19 @@ class ZarrStore(AbstractStore):
             path: the folder, which is created, or replaced, as soon as every chain has a draw.
             draws_per_chunk: draws of a chain in each Zarr chunk, at least 1.
             overwrite: replace an existing folder, if it has nothing but a stored run.
+            resume: continue the run that is stored there, if there is one.
             within: a claimed folder that contains this one and takes its place together with it; `path` is then
                 relative to it.
 
         Raises:
             RunDirectoryError: the folder exists, or another process writes it.
+            SettingError: both `overwrite` and `resume` are set.
         """
-        self._claim = Claim(Path(path), STORE, overwrite=overwrite) if within is None else within
+        if overwrite and resume:
+            raise SettingError("Give `overwrite=True` or `resume=True` for a store, not both.")
+        existing = Existing.CONTINUE if resume else Existing.REPLACE if overwrite else Existing.REFUSE
+        self._claim = Claim(Path(path), STORE, existing=existing) if within is None else within
+        self.resumes = resume
         self._part = path if within is not None else ""
         self._draws_per_chunk = draws_per_chunk
         self._opened: dict[Path, Any] = {}
@@ -127,6 +199,11 @@ class ZarrStore(AbstractStore):
     def allocate(self, num_chains: int, num_draws: int, fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> None:
         import zarr
 
+        if self.left() is not None:
+            self._reopen(num_draws, fields)
+            return
+        if self.resumes and not self._claim.is_there:
+            shutil.rmtree(self.path, ignore_errors=True)  # killed before it had anything to continue
         zarr.open_group(str(self.path), mode="w-", zarr_format=3)
         self._counts = [0] * num_chains
         draws = max(1, min(self._draws_per_chunk, num_draws))
@@ -135,6 +212,28 @@ class ZarrStore(AbstractStore):
             self._fields.append(name)
         sync_tree(self.path)
         self._write_manifest({"complete": False})
+
+    def _reopen(self, num_draws: int, fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> None:
+        """Continue the stored arrays, with room for `num_draws` draws."""
+        self._counts = [min(count, num_draws) for count in read_manifest(self.path)["draws_by_chain"]]
+        self._fields = list(fields)
+        self._write_manifest({"complete": False})
+        for name, (shape, _) in fields.items():
+            array = self._array(name)
+            if array.shape[1] != num_draws:
+                array.resize((len(self._counts), num_draws, *shape))
+        sync_tree(self.path)
+
+    def require_intact(self, counts: Sequence[int]) -> None:
+        for name in self._fields:
+            array = StoredArray(self.path, name)
+            for chain, count in enumerate(counts):
+                fault = array.fault(array.last_block(count)[1][chain]) if count else None
+                if fault is not None:
+                    raise RunDirectoryError(
+                        f"{fault} The run cannot be continued without it. Restore this file from a backup, or run "
+                        f"again in another folder."
+                    )
 
     def _create(self, name: str, shape: tuple[int, ...], dtype: np.dtype, chunks: Any = "auto") -> Any:
         import zarr
@@ -162,7 +261,7 @@ class ZarrStore(AbstractStore):
             rest = (0,) * (array.ndim - 2)
             written |= {folder, *(folder / chunk_name((chain, block, *rest), _SEPARATOR) for block in blocks)}
         sync(written)
-        self._counts[chain] = stop
+        self._counts[chain] = max(stop, self._counts[chain])  # draws beyond a checkpoint are made again, and are equal
         self._write_manifest({"complete": False})
         if min(self._counts) > 0:
             self._claim.take()
@@ -181,6 +280,29 @@ class ZarrStore(AbstractStore):
             self._extras.append(f"{group}/{name}")
         if arrays:
             sync_tree(self.path / group)
+
+    @property
+    def keeps_checkpoints(self) -> bool:
+        return True
+
+    def write_fingerprint(self, fingerprint: Mapping[str, Any]) -> None:
+        checkpoints.write_fingerprint(self.path, fingerprint)
+
+    def write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        checkpoints.write_checkpoint(self.path, checkpoint)
+
+    def preserve(self) -> None:
+        self._claim.preserve()
+
+    def left(self) -> Left | None:
+        return self._left
+
+    @cached_property
+    def _left(self) -> Left | None:
+        is_begun = (self.path / checkpoints.FINGERPRINT).exists()
+        if not self.resumes or not (is_begun or self._claim.is_there):
+            return None
+        return Left(checkpoints.read_fingerprint(self.path), checkpoints.read_checkpoint(self.path))
 
     def finish(self, about: Mapping[str, Any]) -> None:
         self._write_manifest({"complete": True, **about})

@@ -7,14 +7,17 @@ chains of one posterior. Everything that changes from chunk to chunk is in `reco
 import abc
 import time
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from ergonet._errors import RunDirectoryError
 from ergonet.draws.callback import AbstractCallback
+from ergonet.draws.checkpoint import Memo
 from ergonet.draws.recorder import Chunk
 from ergonet.target.contract import AbstractTarget
 
@@ -130,7 +133,30 @@ class AbstractJob(abc.ABC):
         self.fault = chunk.fault
         self.counters["divergences"] += bool(chunk.fault)
         self.busy[phase] += time.perf_counter() - began
-        return chunk
+        return replace(chunk, after=self.memo())
+
+    def memo(self) -> Memo:
+        """The job as it is now."""
+        leaves = [raw(leaf) for leaf in jax.tree.leaves(eqx.filter(self.record, eqx.is_array))]
+        return Memo(leaves, dict(self.counters), dict(self.busy), self.fault)
+
+    def restore(self, memo: Memo) -> None:
+        """Continue as a job of another process was, after `start`.
+
+        Raises:
+            RunDirectoryError: the memo is that of another kind of job.
+        """
+        arrays, rest = eqx.partition(self.record, eqx.is_array)
+        blank, tree = jax.tree.flatten(arrays)
+        mine, stored = ([(one.dtype.name, one.shape) for one in some] for some in (map(raw, blank), memo.leaves))
+        if mine != stored or memo.counters.keys() != self.counters.keys():
+            raise RunDirectoryError(
+                f"The checkpoint of chains {list(self.chains)} is that of another kernel or another version of "
+                f"Ergonet, so the run cannot be continued. Run again in another folder."
+            )
+        leaves = [_like(leaf, values) for leaf, values in zip(blank, memo.leaves, strict=True)]
+        self.record = eqx.combine(jax.tree.unflatten(tree, leaves), rest)
+        self.counters, self.busy, self.fault = dict(memo.counters), dict(memo.busy), memo.fault
 
     @abc.abstractmethod
     def advance(self) -> Chunk:
@@ -147,6 +173,19 @@ class AbstractJob(abc.ABC):
     @abc.abstractmethod
     def about(self) -> Mapping[str, Any]:
         """Description of the kernel and its settings for the record of a run, in JSON types only."""
+
+
+def raw(leaf: Any) -> Any:
+    """The numbers of an array, also if it contains random keys."""
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+def _like(leaf: Any, values: Any) -> Any:
+    """Numbers as an array of the kind and on the device of another."""
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        keys = jax.random.wrap_key_data(jnp.asarray(values), impl=jax.random.key_impl(leaf))
+        return jax.device_put(keys, leaf.sharding)
+    return jax.device_put(np.asarray(values), leaf.sharding)
 
 
 def on_device(device: Any, tree: Any) -> Any:

@@ -3,7 +3,7 @@
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -24,6 +24,7 @@ from ergonet.draws.samples import Samples
 from ergonet.draws.store import AbstractStore, ZarrStore
 from ergonet.draws.storing import finish_store
 from ergonet.draws.versions import versions
+from ergonet.inference.continuing import Start, stop_in_words, suspend
 from ergonet.inference.devices import Placement, place, worker_pool
 from ergonet.inference.drive import AbstractStopRule, Diverged, Ending, TimeLimit, drive
 from ergonet.inference.jobs import AbstractJob, RunPlan
@@ -61,6 +62,7 @@ def sample(
     executor: Executor | None = None,
     progress: bool | AbstractProgress = True,
     time_limit: float | None = None,
+    resume: bool = False,
 ) -> Samples:
     """Draw from a target.
 
@@ -85,6 +87,10 @@ def sample(
         executor: an executor with the interface of `concurrent.futures` that advances the chains; None: worker threads.
         progress: whether to show progress, or an `AbstractProgress`.
         time_limit: seconds after which the run stops and returns its draws, above 0; Ctrl-C does the same.
+        resume: continue the run in `store`, if there is one, or else start it. A run that was killed or stopped, in its
+            warm-up too, goes on from its last checkpoint, and a larger `num_draws` adds draws to one that is complete;
+            the draws are those of an uninterrupted run, bit for bit. Everything else must be as it was, except
+            `devices`, `executor`, `progress` and `time_limit`.
 
     Returns:
         The samples. If the run was stopped, `num_draws` is the number of draws that every chain has finished. There is
@@ -94,12 +100,13 @@ def sample(
     Raises:
         CapabilityError: the target and the kernel do not match.
         DivergedError: a minibatch chain diverged before the first draw; names the setting to change.
-        SettingError: a setting is out of range.
+        SettingError: a setting is out of range; or the run to be continued has other settings, data or software.
         StartError: no initial values with a finite density, or no stable step size, were found.
         MemoryPlanError: the draws would not fit.
         TimeLimitError: the time limit was reached before the first draw.
         KeyboardInterrupt: Ctrl-C was pressed before the first draw.
         ForkError: this process was forked from one that had used JAX.
+        RunDirectoryError: the store exists (without `resume`), is damaged, or cannot be continued.
     """
     require_jax()
     began = time.perf_counter()
@@ -126,21 +133,27 @@ def sample(
     )
     jobs = _jobs(target, kernel, plan, placement, thin=thinned.thin, warmup=warmup)
     reporter = choose_progress(progress)
-    recorder = Recorder(open_store(store), thinned.retention, has_curve=_has_curve(kernel, plan, thinned.retention))
+    opened = open_store(store, resume=resume)
+    recorder = Recorder(opened, thinned.retention, has_curve=_has_curve(kernel, plan, thinned.retention))
     rules: list[AbstractStopRule] = [Diverged()]
     rules += [] if time_limit is None else [TimeLimit(time_limit, began=began)]
     reporter.begin(len(jobs), len(jobs[0].chains))
     try:
-        seconds = _prepare(jobs, plan, recorder, reporter, began)
+        settings = {"kernel": kernel, "warmup": warmup, "thin": thinned.thin}
+        start, seconds = _prepare(jobs, plan, recorder, reporter, settings)
+        seconds["setup"] = time.perf_counter() - began - seconds["compile"]
         with _pool(executor, placement.num_workers) as pool:
             ending = drive(jobs, recorder, pool, rules, reporter, num_workers=placement.num_workers)
         recorder.finish()
         if ending.stopped_by:
-            room = thinned.retention.room(plan.num_draws)
-            reporter.say(f"Stopped by {ending.stopped_by}: {recorder.drawn} of {room} draws of each chain are stored.")
-        seconds |= ending.seconds | {"total": time.perf_counter() - began}
+            reporter.say(stop_in_words(ending.stopped_by, recorder, thinned.retention.room(plan.num_draws)))
+        seconds |= start.seconds(ending, num_workers=placement.num_workers)
+        seconds["total"] = max(time.perf_counter() - began, sum(seconds.values()))
         samples = _samples(target, plan, ending, recorder, seconds)
         finish_store(samples, recorder.store)
+    except BaseException as error:
+        suspend(error, recorder)
+        raise
     finally:
         reporter.end()
         recorder.store.close()
@@ -198,24 +211,30 @@ def _pool(executor: Executor | None, num_workers: int) -> AbstractContextManager
 
 
 def _prepare(
-    jobs: Sequence[AbstractJob], plan: RunPlan, recorder: Recorder, reporter: AbstractProgress, began: float
-) -> dict[str, float]:
-    """Start the chains, allocate, compile, and search for initial step sizes; seconds of `setup` and `compile`."""
-    ready = time.perf_counter()
+    jobs: Sequence[AbstractJob],
+    plan: RunPlan,
+    recorder: Recorder,
+    reporter: AbstractProgress,
+    settings: Mapping[str, Any],
+) -> tuple[Start, dict[str, float]]:
+    """Start the chains or continue them, allocate, compile, and search for initial step sizes; seconds of `compile`."""
     for job in jobs:
         job.start()
     fields = jobs[0].fields()
     per_draw = sum(prod(shape) * dtype.itemsize for shape, dtype in fields.values())
-    store, room = recorder.store, recorder.retention.room(plan.num_draws)
+    start = Start.of(recorder, plan, jobs, settings)
+    store, room = recorder.store, recorder.retention.room(plan.num_draws - start.drawn)
     folder = store.path if isinstance(store, ZarrStore) else None
     reporter.say(str(plan_memory(plan.num_chains, room, bytes_per_draw=per_draw, folder=folder)))
     recorder.allocate(plan.num_chains, plan.num_draws, fields)
-    for job in {job.program: job for job in reversed(jobs)}.values():
+    new = start.put(jobs, recorder)
+    began = time.perf_counter()
+    for job in {job.program: job for job in reversed(jobs) if not job.is_finished}.values():
         job.compile()
-    compiled = time.perf_counter()
-    for job in jobs:
+    seconds = {"compile": time.perf_counter() - began}
+    for job in new:
         job.search(reporter.say)
-    return {"setup": ready - began + time.perf_counter() - compiled, "compile": compiled - ready}
+    return start, seconds
 
 
 def _samples(
@@ -231,6 +250,7 @@ def _samples(
         "seed": plan.seed,
         "num_chains": plan.num_chains,
         "num_draws": recorder.drawn,
+        "draws_by_chain": recorder.drawn_by_chain,
         "dim": target.dim,
         "stopped_by": ending.stopped_by,
         "versions": versions(),

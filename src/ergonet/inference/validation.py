@@ -96,12 +96,17 @@ def validate_init(init: Any, dim: int, num_chains: int) -> np.ndarray | None:
     return positions.astype(jax.dtypes.canonicalize_dtype(float))
 
 
-def open_store(store: Any) -> AbstractStore:
-    """Open the store given by None, a path, or a store."""
+def open_store(store: Any, *, resume: bool = False) -> AbstractStore:
+    """Open the store given by None, a path, or a store; with `resume`, to continue what is in it."""
+    if isinstance(store, str | os.PathLike):
+        return ZarrStore(store, resume=resume)
+    if resume and not (isinstance(store, ZarrStore) and store.resumes):
+        raise SettingError(
+            f"`resume=True` needs `store=` with the path of a stored run, or `ZarrStore(path, resume=True)`; got "
+            f"{store!r}."
+        )
     if store is None:
         return MemoryStore()
     if isinstance(store, AbstractStore):
         return store
-    if isinstance(store, str | os.PathLike):
-        return ZarrStore(store)
     raise SettingError(f"`store` must be None, a path or a store, got {store!r}.")

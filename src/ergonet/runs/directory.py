@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ergonet._errors import RunDirectoryError, SettingError
 from ergonet.assembly.renamed import translate
 from ergonet.assembly.settings import Settings
-from ergonet.draws.durable import replacing, write_json
-from ergonet.draws.manifest import checksum_of, read_manifest
+from ergonet.draws.durable import checksum_of, replacing, write_json
+from ergonet.draws.manifest import read_manifest
 from ergonet.runs.toml import to_toml
 
 if TYPE_CHECKING:

@@ -1,0 +1,103 @@
+"""Continues runs that were killed or stopped: from their checkpoint, if they are the same run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ergonet._errors import DivergedError, SettingError, TimeLimitError
+from ergonet.draws.recorder import Recorder
+from ergonet.draws.store import Left
+from ergonet.inference.drive import Ending
+from ergonet.inference.fingerprint import fingerprint, require_equal
+from ergonet.inference.jobs import AbstractJob, RunPlan
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a run starts.
+
+    Attributes:
+        left: what an earlier process has left; None for a new run.
+        identity: the fingerprint; empty if the store keeps no checkpoints.
+    """
+
+    left: Left | None
+    identity: Mapping[str, str]
+
+    @staticmethod
+    def of(recorder: Recorder, plan: RunPlan, jobs: Sequence[AbstractJob], settings: Mapping[str, Any]) -> "Start":
+        """Look into the store, and check that what is there can be continued.
+
+        Args:
+            recorder: the recorder, with its store.
+            plan: what the jobs have in common.
+            jobs: the jobs, started.
+            settings: settings that are not in the plan, by name.
+
+        Raises:
+            RunDirectoryError: the stored run is damaged or cannot be continued.
+            SettingError: it is another run, or has more draws already.
+        """
+        store = recorder.store
+        if not store.keeps_checkpoints:
+            return Start(None, {})
+        identity, left = fingerprint(plan, jobs, **settings, retention=recorder.retention), store.left()
+        if left is None:
+            return Start(None, identity)
+        require_equal(left.fingerprint, identity)
+        most = recorder.retention.room(max(left.checkpoint.done)) if left.checkpoint else 0
+        if most > (room := recorder.retention.room(plan.num_draws)):
+            raise SettingError(
+                f"`num_draws`: the stored run has {most} draws of a chain already, more than {room}. Give at least as "
+                f"many, or use what there is by `ergonet.load`."
+            )
+        return Start(left, identity)
+
+    @property
+    def drawn(self) -> int:
+        """Draws of each chain that are stored already, before retention."""
+        return min(self.left.checkpoint.done) if self.left and self.left.checkpoint else 0
+
+    def put(self, jobs: Sequence[AbstractJob], recorder: Recorder) -> list[AbstractJob]:
+        """Bring jobs and recorder, with its store allocated, to this point; returns the jobs that are new.
+
+        Raises:
+            RunDirectoryError: the checkpoint or a file to which draws would be added does not fit or is damaged.
+        """
+        if self.left is None:
+            if self.identity:
+                recorder.store.write_fingerprint(self.identity)
+            return list(jobs)
+        if self.left.checkpoint is None:
+            return list(jobs)
+        recorder.restore(self.left.checkpoint)
+        memos = self.left.checkpoint.memos
+        for job in jobs:
+            if job.chains in memos:
+                job.restore(memos[job.chains])
+        return [job for job in jobs if job.chains not in memos]
+
+    def seconds(self, ending: Ending, *, num_workers: int) -> dict[str, float]:
+        """Wall-clock seconds of the phases, in all processes that have worked on the run."""
+        memos = self.left.checkpoint.memos.values() if self.left and self.left.checkpoint else ()
+        earlier = {phase: sum(memo.busy[phase] for memo in memos) for phase in ending.seconds}
+        busy = {phase: sum(job.busy[phase] for job in ending.jobs) - earlier[phase] for phase in ending.seconds}
+        elapsed, total = sum(ending.seconds.values()), sum(busy.values()) or 1.0
+        return {phase: earlier[phase] / num_workers + elapsed * busy[phase] / total for phase in ending.seconds}
+
+
+def stop_in_words(reason: str, recorder: Recorder, room: int) -> str:
+    """A sentence about a run that was stopped with draws of every chain, and how it is continued."""
+    counts = recorder.drawn_by_chain
+    by_chain = f" ({', '.join(map(str, counts))} by chain)" if len(set(counts)) > 1 else ""
+    sentence = f"Stopped by {reason}: {recorder.drawn} of {room} draws of each chain are stored{by_chain}."
+    return f"{sentence} {recorder.store.how_to_continue}".rstrip()
+
+
+def suspend(error: BaseException, recorder: Recorder) -> None:
+    """Keep what a run that ends by an error needs to continue, and say in the error how that is done."""
+    if isinstance(error, DivergedError) or not recorder.suspend():
+        return
+    if isinstance(error, TimeLimitError | KeyboardInterrupt):
+        text = str(error) or "Interrupted before every chain had a draw."
+        error.args = (f"{text} {recorder.store.how_to_continue}",)
