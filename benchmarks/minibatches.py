@@ -25,8 +25,9 @@ from benchmarks.timing import Spread, interleaved, ratios
 from ergonet import MLP, SGHMC, SGLD, BayesianNetwork, likelihoods, priors
 from ergonet.baselines import SGD
 from ergonet.draws.callback import NoCallback
-from ergonet.inference import epochs, feeds
+from ergonet.inference import epochs
 from ergonet.inference.devices import CPU_OPTIONS
+from ergonet.samplers.stochastic.ordering import shuffle
 
 INPUTS, HIDDEN, CLASSES, BATCH = 784, 100, 10, 500
 FULL = {"rows": 60_000, "turns": 15, "steps": 120}
@@ -99,7 +100,7 @@ def ours(x: np.ndarray, y: np.ndarray, steps: int) -> dict[str, Callable[[], obj
     target = model.condition(x, y)
     rows, callback, rate = target.rows(), NoCallback(), jnp.asarray(RATE)
     words = jnp.zeros(3, jnp.uint32)
-    order = feeds.shuffle(jax.random.key(0), jnp.asarray(0), num_rows=len(x), batch_size=BATCH, num_epochs=1)
+    order = shuffle(jax.random.key(0), jnp.asarray(0), num_rows=len(x), batch_size=BATCH, num_epochs=1)
     batches = jnp.resize(order, (steps, BATCH))
     position = target.initial_position(jax.random.key(1))
     zero, count = jnp.zeros((), jnp.int32), jnp.asarray(steps, jnp.int32)

@@ -22,7 +22,7 @@ from numpyro.infer import RenyiELBO, Trace_ELBO
 
 from ergonet._errors import DivergedError
 from ergonet._types import Array, Count, Float, Int, PRNGKey, Scalar
-from ergonet.inference.feeds import shuffle
+from ergonet.samplers.stochastic.ordering import shuffle
 from ergonet.target.capabilities import Rows
 from ergonet.target.contract import AbstractTarget, require
 

@@ -4,23 +4,19 @@ import abc
 from concurrent.futures import Future
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from ergonet._types import Array, Count, PRNGKey
+from ergonet._types import Array, PRNGKey
 from ergonet.inference.devices import worker_pool
+from ergonet.samplers.stochastic.ordering import SHUFFLED, AbstractOrdering
 from ergonet.target.layout import count_rows
 
-ORDER_KEY = 0xFFFF_FFFE
-LAYOUT_ROWS = 2**18  # row indices laid out at once; at least an epoch
 CHUNK_BYTES = 64 * 2**20  # size of a chunk of rows transferred to the device
 
 
 class AbstractFeed(abc.ABC):
-    """Layouts of minibatches in the order of a chain's steps; each epoch is a new permutation of the rows."""
+    """Layouts of minibatches in the order of a chain's steps, chosen by the ordering of its kernel."""
 
     @property
     @abc.abstractmethod
@@ -35,24 +31,19 @@ class AbstractFeed(abc.ABC):
 class DeviceFeed(AbstractFeed):
     """All rows on the device; a layout is a number of epochs."""
 
-    def __init__(self, rows: Any, key: PRNGKey, batch_size: int):
-        self._rows, self._key, self._batch_size = rows, key, batch_size
+    def __init__(self, rows: Any, key: PRNGKey, batch_size: int, *, ordering: AbstractOrdering = SHUFFLED):
+        self._rows, self._key, self._batch_size, self._ordering = rows, key, batch_size, ordering
         self._num_rows = count_rows(rows)
-        self._num_epochs = max(1, LAYOUT_ROWS // self._num_rows)
+        self._num_epochs = ordering.epochs_at_once(self._num_rows, batch_size)
 
     @property
     def layout_size(self) -> int:
         return self._num_epochs * (self._num_rows // self._batch_size)
 
     def layout(self, number: int) -> tuple[Any, Array]:
-        order = _shuffle(
-            self._key,
-            np.asarray(number * self._num_epochs, np.int32),
-            num_rows=self._num_rows,
-            batch_size=self._batch_size,
-            num_epochs=self._num_epochs,
-        )
-        return self._rows, order
+        first = number * self._num_epochs
+        numbers = range(first, first + self._num_epochs)
+        return self._rows, self._ordering.epochs(self._key, numbers, self._num_rows, self._batch_size)
 
 
 class HostFeed(AbstractFeed):
@@ -62,9 +53,17 @@ class HostFeed(AbstractFeed):
     """
 
     def __init__(
-        self, rows: Any, seed: tuple[int, int], device: Any, batch_size: int, *, chunk_bytes: int = CHUNK_BYTES
+        self,
+        rows: Any,
+        seed: tuple[int, int],
+        device: Any,
+        batch_size: int,
+        *,
+        ordering: AbstractOrdering = SHUFFLED,
+        chunk_bytes: int = CHUNK_BYTES,
     ):
         self._rows, self._seed, self._device, self._batch_size = rows, seed, device, batch_size
+        self._ordering = ordering
         self._num_rows = count_rows(rows)
         per_row = sum(leaf.nbytes // self._num_rows for leaf in jax.tree.leaves(rows))
         self._num_batches = self._num_rows // batch_size
@@ -89,7 +88,7 @@ class HostFeed(AbstractFeed):
         first = number * self._layout_size
         places = (divmod(batch, self._num_batches) for batch in range(first, first + self._layout_size))
         size = self._batch_size
-        wanted = np.concatenate([self._order(epoch)[batch * size : (batch + 1) * size] for epoch, batch in places])
+        wanted = np.concatenate([self._order(epoch)[batch] for epoch, batch in places])
         chosen, order = np.unique(wanted, return_inverse=True)  # in file order, for fewer seeks
         chosen = np.concatenate([chosen, np.repeat(chosen[-1:], wanted.size - chosen.size)])  # layouts of one shape
         rows = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf[chosen]), self._device), self._rows)
@@ -97,24 +96,8 @@ class HostFeed(AbstractFeed):
         return rows, jax.device_put(order, self._device)
 
     def _order(self, epoch: int) -> np.ndarray:
-        """The permutation of an epoch; the last two are cached."""
+        """The minibatches of an epoch; the last two epochs are cached."""
         if epoch not in self._orders:
             self._orders = {one: order for one, order in self._orders.items() if one == epoch - 1}
-            self._orders[epoch] = np.random.default_rng((*self._seed, epoch)).permutation(self._num_rows)
+            self._orders[epoch] = self._ordering.epoch(self._seed, epoch, self._num_rows, self._batch_size)
         return self._orders[epoch]
-
-
-@eqx.filter_jit
-def _shuffle(key: PRNGKey, first_epoch: Any, *, num_rows: int, batch_size: int, num_epochs: int) -> Array:
-    return shuffle(key, jnp.asarray(first_epoch), num_rows=num_rows, batch_size=batch_size, num_epochs=num_epochs)
-
-
-def shuffle(key: PRNGKey, first_epoch: Count, *, num_rows: int, batch_size: int, num_epochs: int) -> Array:
-    """Row indices of the minibatches of some epochs, `[batch, row]`; the incomplete last minibatch is dropped."""
-    num_batches = num_rows // batch_size
-
-    def epoch(number: Count) -> Array:
-        order = jax.random.permutation(jax.random.fold_in(jax.random.fold_in(key, ORDER_KEY), number), num_rows)
-        return order[: num_batches * batch_size].reshape(num_batches, batch_size)
-
-    return lax.map(epoch, first_epoch + jnp.arange(num_epochs)).reshape(num_epochs * num_batches, batch_size)

@@ -102,10 +102,11 @@ class MinibatchJob(AbstractJob):
         self._capacity = 1
 
     def _new_feed(self) -> AbstractFeed:
-        rows, size = rows_of(self.target).rows(), self._plan.kernel.batch_size
+        rows, size, ordering = rows_of(self.target).rows(), self._plan.kernel.batch_size, self._plan.kernel.ordering
         if all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(rows)):
-            return HostFeed(rows, (self._plan.run.seed, self._chain), self._device, size)
-        return DeviceFeed(jax.device_put(rows, self._device), epochs.chain_key(self._words), size)
+            return HostFeed(rows, (self._plan.run.seed, self._chain), self._device, size, ordering=ordering)
+        rows = jax.device_put(rows, self._device)
+        return DeviceFeed(rows, epochs.chain_key(self._words), size, ordering=ordering)
 
     @property
     def _programs(self) -> Programs:
@@ -269,6 +270,7 @@ class MinibatchJob(AbstractJob):
             "kernel_settings": repr(kernel),
             "steps_per_draw": self._steps_per_draw,
             "batch_size": kernel.batch_size,
+            "minibatches": kernel.ordering.words,
             "num_warmup": self._plan.run.num_warmup,
         }
 

@@ -119,7 +119,7 @@ def test_every_row_is_seen_once_in_an_epoch(rows, batch_size):
 
 
 def test_each_epoch_has_an_order_of_its_own(monkeypatch):
-    monkeypatch.setattr("ergonet.inference.feeds.LAYOUT_ROWS", 24)  # two epochs are laid out at once
+    monkeypatch.setattr("ergonet.samplers.stochastic.ordering.LAYOUT_ROWS", 24)  # two epochs are laid out at once
     kernel = RowRecorder(batch_size=1, steps_per_draw=1)
     found = run(numbered_rows(12), kernel, num_draws=120, init=np.zeros(12), num_chains=2)
     order = np.argmax(np.diff(found.positions, axis=1, prepend=0), axis=2).reshape(20, 12)

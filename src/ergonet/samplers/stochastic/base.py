@@ -1,7 +1,7 @@
 """The contract of a minibatch kernel: one step per minibatch.
 
-A driver splits the shuffled rows into minibatches and calls `step`, once or many times per draw. The step size is an
-argument, so that a schedule or a search never recompiles.
+A driver lays out minibatches in the kernel's `ordering` and calls `step`, once or many times per draw. The step size is
+an argument, so that a schedule or a search never recompiles.
 """
 
 import abc
@@ -25,6 +25,7 @@ from ergonet.draws.statistics import (
     statistic,
 )
 from ergonet.samplers import _settings as check
+from ergonet.samplers.stochastic.ordering import SHUFFLED, AbstractOrdering
 from ergonet.samplers.stochastic.schedule import AbstractSchedule, Constant
 from ergonet.target.capabilities import Rows
 from ergonet.target.contract import AbstractDensity, require
@@ -117,6 +118,11 @@ class AbstractMinibatchKernel(AbstractSettings):
     def memory(self) -> float:
         """Number of steps after which a momentum is forgotten; 1 if every step resamples it."""
         return 1.0
+
+    @property
+    def ordering(self) -> AbstractOrdering:
+        """How the rows of minibatches are chosen."""
+        return SHUFFLED
 
     def with_rate_named(self, value: str) -> str:
         """The kernel with a learning rate, as it is named in messages."""

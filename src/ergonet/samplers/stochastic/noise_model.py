@@ -1,7 +1,8 @@
 """Models of the gradient noise of minibatches: the variance of the gradient by coordinate.
 
-The variance is that of a single minibatch. An epoch contains each row once, so the noise of its minibatches partly
-cancels; if an epoch is short compared with the memory of the chain, a correction by this variance is too large.
+The variance is that of a single minibatch. A correction by it supposes that the noise of one minibatch says nothing
+about that of the next, so minibatches are drawn independently with a noise model: in shuffled epochs the noise
+cancels, and a correction makes the draws too narrow. Correlations of the noise between coordinates are neglected.
 """
 
 import abc
@@ -16,11 +17,17 @@ from ergonet._numbers import AbstractSettings, integer, like, real, whole
 from ergonet._types import Array, Count, Float, Position, Scalar
 from ergonet.samplers import _settings as check
 from ergonet.samplers.stochastic.base import gradient_noise
+from ergonet.samplers.stochastic.ordering import INDEPENDENT, SHUFFLED, AbstractOrdering
 from ergonet.target.contract import AbstractDensity
 
 
 class AbstractNoiseModel(AbstractSettings):
     """The variance of the minibatch gradient during a run."""
+
+    @property
+    def ordering(self) -> AbstractOrdering:
+        """How minibatches must be chosen for the variance to be the right correction."""
+        return INDEPENDENT
 
     @abc.abstractmethod
     def begin(self, position: Position) -> Any:
@@ -37,6 +44,11 @@ class AbstractNoiseModel(AbstractSettings):
 
 class NoNoise(AbstractNoiseModel):
     """The gradient noise is ignored: the injected noise balances all of the friction."""
+
+    @property
+    def ordering(self) -> AbstractOrdering:
+        """Shuffled epochs, which have the least noise."""
+        return SHUFFLED
 
     def begin(self, position: Position) -> Array:
         return jnp.zeros((), position.dtype)

@@ -19,6 +19,7 @@ from ergonet._types import Array, Position, PRNGKey, Scalar
 from ergonet.draws.statistics import KNOWN_MEAN, Statistic, statistics
 from ergonet.samplers import _settings as check
 from ergonet.samplers.stochastic.base import AbstractMinibatchKernel, AbstractStepInfo, Pace
+from ergonet.samplers.stochastic.ordering import SHUFFLED, AbstractOrdering
 from ergonet.samplers.stochastic.schedule import AbstractSchedule
 from ergonet.target.contract import AbstractDensity
 
@@ -94,6 +95,11 @@ class SequentialKernel(AbstractMinibatchKernel):
     @property
     def memory(self) -> float:
         return max(self.first.memory, self.second.memory)
+
+    @property
+    def ordering(self) -> AbstractOrdering:
+        """That of the first kernel if it is not shuffled epochs, else that of the second."""
+        return self.second.ordering if self.first.ordering is SHUFFLED else self.first.ordering
 
     def with_rate_named(self, value: str) -> str:
         return f"SequentialKernel({self.first.with_rate_named(value)}, ...)"

@@ -35,6 +35,7 @@ from ergonet.samplers.stochastic.base import (
 )
 from ergonet.samplers.stochastic.noise import normals
 from ergonet.samplers.stochastic.noise_model import AbstractNoiseModel, EstimatedNoise
+from ergonet.samplers.stochastic.ordering import SHUFFLED, AbstractOrdering
 from ergonet.samplers.stochastic.schedule import AbstractSchedule, Constant
 from ergonet.target.contract import AbstractDensity
 
@@ -81,7 +82,8 @@ class SGHMC(AbstractMinibatchKernel):
             learning_rate: l = e^2 / M, above 0; None: found by a stability search.
             momentum_decay: a = e C / M, in (0, 1).
             noise: model of the gradient noise: `none`, `estimated`, or an object
-                (`noise_models.GivenNoise(variance)`, `noise_models.EstimatedNoise(...)`).
+                (`noise_models.GivenNoise(variance)`, `noise_models.EstimatedNoise(...)`). With a model other than
+                `none`, minibatches are drawn independently instead of in shuffled epochs.
             resample_every: number of steps after which the velocity is resampled from N(0, l); 0: never.
             schedule: schedule of the learning rate, as in `SGLD`.
             temperature: at least 0; 1 samples the posterior, 0 is gradient descent with momentum.
@@ -150,6 +152,10 @@ class SGHMC(AbstractMinibatchKernel):
     @property
     def memory(self) -> float:
         return 1 / self.momentum_decay
+
+    @property
+    def ordering(self) -> AbstractOrdering:
+        return self.noise.ordering if self.is_noisy else SHUFFLED
 
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(FrictionInfo if self.is_noisy else GradientInfo)
