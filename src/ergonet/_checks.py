@@ -7,10 +7,18 @@ LARGEST_COUNT = 2**30  # largest count for a compiled loop, which counts in 32 b
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Whether the value is a real number; infinities and NaN count."""
-    return not isinstance(value, bool) and isinstance(value, Real)
+    """Whether the value is a real number that a float can hold; infinities and NaN count."""
+    return not isinstance(value, bool) and isinstance(value, Real) and _has_float(value)
 
 
 def is_integer(value: Any) -> TypeGuard[int]:
     """Whether the value is an integer."""
     return not isinstance(value, bool) and isinstance(value, Integral)
+
+
+def _has_float(value: Real) -> bool:
+    try:
+        float(value)
+    except (OverflowError, ValueError):  # integers and fractions beyond all floats
+        return False
+    return True

@@ -6,13 +6,24 @@ Every message names the argument, column or leaf, says what was found, and says 
 import re
 from collections.abc import Iterable
 
-# Characters that command a terminal or reorder text: control characters, overrides of direction, lone surrogates.
-_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Characters that command a terminal or reorder text: control characters, separators of lines, marks of direction, lone surrogates.
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+LONGEST_SHOWN = 80  # characters of a value
 
 
 def visible(text: str) -> str:
     """The text with characters that command a terminal replaced by their escapes in Python; lines stay lines."""
     return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def shown(value: object) -> str:
+    """The value as an error quotes it: its `repr`, cut after 80 characters."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - some have none, such as integers of more than 4300 digits
+        return f"a {type(value).__name__} that cannot be shown"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 class ErgonetError(Exception):
@@ -62,11 +73,12 @@ class SamplingWarning(UserWarning):
     """Draws were made, but there is a problem with them; says what, how often, and what to do next."""
 
 
-def suggest(name: str, choices: Iterable[str]) -> str:
+def suggest(name: object, choices: Iterable[str]) -> str:
     """Suggest similar known names, in sentences such as: Did you mean 'tanh'? Known: relu, tanh."""
     import difflib
 
     known = sorted(choices)
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    is_short = isinstance(name, str) and len(name) <= LONGEST_SHOWN
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) if is_short else []
     hint = f"Did you mean {' or '.join(repr(n) for n in near)}? " if near else ""
     return f"{hint}Known: {', '.join(known)}."

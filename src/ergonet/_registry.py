@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ergonet._errors import SettingError, suggest
+from ergonet._checks import is_integer, is_number
+from ergonet._errors import SettingError, shown, suggest
 
 T = TypeVar("T")
 REQUIRED = inspect.Parameter.empty
@@ -81,7 +82,7 @@ class Registry(Generic[T]):
             SettingError: the name is unknown.
         """
         if not isinstance(name, str) or name not in self.entries:
-            raise SettingError(f"{self._called(name, owner)} is not known. {suggest(str(name), self.entries)}")
+            raise SettingError(f"{self._called(name, owner)} is not known. {suggest(name, self.entries)}")
         return self.entries[name]
 
     def load(self, name: Any, *, owner: str = "") -> Any:
@@ -118,8 +119,8 @@ class Registry(Generic[T]):
         parts = self._parts()
         for key, value in given.items():
             if key not in known:
-                hint = suggest(str(key), known) if known else "It takes none."
-                raise SettingError(f"`{self.kind}` {name!r} has no setting {key!r}. {hint}")
+                hint = suggest(key, known) if known else "It takes none."
+                raise SettingError(f"`{self.kind}` {name!r} has no setting {shown(key)}. {hint}")
             if key in parts and isinstance(value, Mapping) and "name" in value:
                 given[key] = parts[key].resolve(value)
             else:
@@ -148,7 +149,7 @@ class Registry(Generic[T]):
         )
 
     def _called(self, choice: Any, owner: str) -> str:
-        return f"`{owner}({self.kind}={choice!r})`" if owner else f"`{self.kind}={choice!r}`"
+        return f"`{owner}({self.kind}={shown(choice)})`" if owner else f"`{self.kind}={shown(choice)}`"
 
 
 def _first_line(thing: Any) -> str:
@@ -156,8 +157,10 @@ def _first_line(thing: Any) -> str:
 
 
 def _check_sort(what: str, value: Any, default: Any) -> None:
-    """Reject values of the wrong sort: a number or a list for a name, anything but a list for a list."""
+    """Reject values of the wrong sort: a number or a list for a name, no list for a list, integers beyond all floats."""
+    if is_integer(value) and not is_number(value):
+        raise SettingError(f"{what} is too large, got {shown(value)}.")
     if isinstance(default, str) and isinstance(value, int | float | list | tuple | Mapping):
-        raise SettingError(f"{what} must be a name in quotes, such as {default!r}, got {value!r}.")
+        raise SettingError(f"{what} must be a name in quotes, such as {default!r}, got {shown(value)}.")
     if isinstance(default, tuple) and not isinstance(value, list | tuple):
-        raise SettingError(f"{what} must be a list, got {value!r}.")
+        raise SettingError(f"{what} must be a list, got {shown(value)}.")

@@ -6,9 +6,10 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 from ergonet._checks import is_integer, is_number
-from ergonet._errors import SettingError, suggest
+from ergonet._errors import LONGEST_SHOWN, SettingError, shown, suggest
 
 Table = Mapping[str, Any]
+MOST_LAYERS, MOST_UNITS = 1000, 10**6  # no computer samples the weights of larger networks
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Rule:
         try:
             return self.read(value)
         except ValueError:
-            raise SettingError(f"{called} must be {self.wanted}, got {value!r}.") from None
+            raise SettingError(f"{called} must be {self.wanted}, got {shown(value)}.") from None
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def read_table(record: Any, table: Table, called: Callable[[str], str]) -> dict[
     known = settings_of(record)
     for name in table:
         if name not in known:
-            raise SettingError(f"There is no setting `{name}`. {suggest(name, known)}")
+            raise SettingError(f"There is no setting `{name[:LONGEST_SHOWN]}`. {suggest(name, known)}")
     return {
         name: value if value is None and known[name][1] is None else known[name][0].rule.check(value, called(name))
         for name, value in table.items()
@@ -171,10 +172,12 @@ def units() -> Rule:
 
     def read(value: Any) -> tuple[int, ...]:
         several = [value] if is_integer(value) else value
-        _require(isinstance(several, list | tuple) and all(is_integer(one) and one >= 1 for one in several))
+        _require(isinstance(several, list | tuple) and len(several) <= MOST_LAYERS)
+        _require(all(is_integer(one) and 1 <= one <= MOST_UNITS for one in several))
         return tuple(int(one) for one in several)
 
     def parse(option: str) -> list[int]:
         return [] if option.strip().lower() in ("none", "") else [int(part) for part in option.split(",")]
 
-    return Rule("whole numbers of at least 1, such as 35 or 20,20", read, str, parse)
+    wanted = f"whole numbers of at least 1 and at most {MOST_UNITS} ({MOST_LAYERS} layers at most), such as 35 or 20,20"
+    return Rule(wanted, read, str, parse)

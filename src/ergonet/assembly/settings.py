@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ergonet._errors import SettingError, suggest
+from ergonet._errors import LONGEST_SHOWN, SettingError, shown, suggest
 from ergonet._registry import Registry
 from ergonet.assembly import rules
 from ergonet.assembly.builtin import BUILT_IN
@@ -21,6 +21,7 @@ from ergonet.models.registry import ACTIVATIONS, LIKELIHOODS, PRIORS
 from ergonet.samplers.registry import KERNELS
 
 _LARGEST_SEED = 2**32 - 1
+_LARGEST_FILE = 2**20  # bytes
 
 
 @dataclass(frozen=True)
@@ -211,14 +212,16 @@ def check_names(table: Table) -> None:
     """
     for name, settings in table.items():
         if name not in TABLES:
-            raise SettingError(f"There is no table [{name}] of settings. {suggest(name, TABLES)}")
+            raise SettingError(f"There is no table [{name[:LONGEST_SHOWN]}] of settings. {suggest(name, TABLES)}")
         if not isinstance(settings, Mapping):
-            example = f'[{name}] with name = "{settings}"' if name in NAMED else f"[{name}]"
-            raise SettingError(f"`{name}` must be a table, such as {example}, got {settings!r}.")
+            example = f'[{name}] with name = "..."' if name in NAMED else f"[{name}]"
+            raise SettingError(f"`{name}` must be a table, such as {example}, got {shown(settings)}.")
         if name in RECORDS:
             for key in settings:
                 if key not in settings_of(name):
-                    raise SettingError(f"[{name}] has no setting `{key}`. {suggest(key, settings_of(name))}")
+                    raise SettingError(
+                        f"[{name}] has no setting `{key[:LONGEST_SHOWN]}`. {suggest(key, settings_of(name))}"
+                    )
 
 
 def read_settings_file(path: str | PathLike[str]) -> dict[str, Any]:
@@ -231,13 +234,17 @@ def read_settings_file(path: str | PathLike[str]) -> dict[str, Any]:
 
     file = Path(path)
     try:
-        table = translate(tomllib.loads(file.read_text(encoding="utf-8")))
+        with file.open("rb") as stream:
+            content = stream.read(_LARGEST_FILE + 1)
+        if len(content) > _LARGEST_FILE:
+            raise SettingError(f"`--settings`: {str(file)!r} is larger than {_LARGEST_FILE // 1024} KiB: no settings.")
+        table = translate(tomllib.loads(content.decode("utf-8-sig")))
     except FileNotFoundError as error:
         raise SettingError(f"`--settings`: there is no file {str(file)!r}.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(f"`--settings`: {str(file)!r} cannot be read: {error}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise SettingError(f"`--settings`: {str(file)!r} is not TOML: {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise SettingError(f"`--settings`: {str(file)!r} is not TOML: {str(error).rstrip('.')}.") from error
     try:
         check_names(table)
     except SettingError as error:

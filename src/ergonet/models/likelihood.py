@@ -15,7 +15,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from ergonet._checks import is_number
-from ergonet._errors import DataError, SettingError
+from ergonet._errors import DataError, SettingError, shown
 from ergonet._types import Array, Float, PRNGKey, Scalar
 from ergonet.models.network import Leaf, Weights
 from ergonet.models.precision import GammaPrecision as GammaPrecision  # noqa: PLC0414 - a public name of this module
@@ -248,7 +248,7 @@ class Gaussian(AbstractLikelihood):
         noise = GammaPrecision() if noise is None else noise
         if not isinstance(noise, GammaPrecision) and not (is_number(noise) and 0 < noise < math.inf):
             raise SettingError(
-                f"`Gaussian(noise=...)` must be a standard deviation above 0 or a `GammaPrecision`, got {noise!r}."
+                f"`Gaussian(noise=...)` must be a standard deviation above 0 or a `GammaPrecision`, got {shown(noise)}."
             )
         self.noise = noise if isinstance(noise, GammaPrecision) else float(noise)
 

@@ -6,6 +6,7 @@ one vectorized loop and no product needs a transpose, which is faster on a CPU t
 """
 
 import abc
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,12 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ergonet._errors import SettingError
+from ergonet._errors import SettingError, shown
 from ergonet._types import AnyArray, Array, Float
 from ergonet.models.registry import ACTIVATIONS
 
 Weights = Mapping[str, Array]
 SMALL_PRODUCT = 2048  # multiplications; on a CPU, calling a matrix product costs more than this many
+MOST_WEIGHTS = 2**31 - 1  # positions are indexed by 32 bits
 
 
 class Leaf(eqx.Module):
@@ -94,17 +96,25 @@ class MLP(AbstractNetwork):
             bias: whether every layer has a bias.
 
         Raises:
-            SettingError: a size is not a positive integer, the activation is not known, or `bias` is not a boolean.
+            SettingError: a size is not a positive integer, there are too many weights, the activation is not known, or `bias` is not a boolean.
         """
         sizes = tuple(sizes)
         if len(sizes) < 2:
             raise SettingError(f"`MLP(sizes=...)` needs at least the numbers of inputs and outputs, got {sizes}.")
         for size in sizes:
             if isinstance(size, bool) or not hasattr(size, "__index__") or int(size) < 1:
-                raise SettingError(f"`MLP(sizes=...)` must contain integers of at least 1, got {size!r} in {sizes}.")
+                raise SettingError(
+                    f"`MLP(sizes=...)` must contain integers of at least 1, got {shown(size)} in {shown(sizes)}."
+                )
         if not isinstance(bias, bool | np.bool_):
             raise SettingError(f"`MLP(bias=...)` must be True or False, got {bias!r}.")
         ACTIVATIONS.entry(activation)
+        num_weights = sum((int(units) + 1) * int(out) for units, out in itertools.pairwise(sizes))
+        if num_weights > MOST_WEIGHTS:
+            raise SettingError(
+                f"`MLP(sizes=...)` would have {shown(num_weights)} weights, got {shown(sizes)}; at most {MOST_WEIGHTS} "
+                f"can be counted. Choose fewer units."
+            )
         self.sizes = tuple(int(size) for size in sizes)
         self.activation = activation
         self.bias = bool(bias)

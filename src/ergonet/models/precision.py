@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from ergonet._checks import is_number
-from ergonet._errors import SettingError
+from ergonet._errors import SettingError, shown
 from ergonet._types import Array, PRNGKey, Scalar
 
 
@@ -165,5 +165,5 @@ def _shrink(key: PRNGKey, log_density: LogDensity, level: Array, interval: tuple
 def require_positive(owner: str, name: str, value: float) -> float:
     """Check for a finite number above 0; raises a `SettingError` that names the argument."""
     if not is_number(value) or not 0 < value < math.inf:
-        raise SettingError(f"`{owner}({name}=...)` must be a finite number above 0, got {value!r}.")
+        raise SettingError(f"`{owner}({name}=...)` must be a finite number above 0, got {shown(value)}.")
     return float(value)

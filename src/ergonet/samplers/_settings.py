@@ -3,7 +3,7 @@
 from typing import Any
 
 from ergonet._checks import LARGEST_COUNT, is_integer, is_number
-from ergonet._errors import SettingError
+from ergonet._errors import SettingError, shown
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.registry import METRICS
 
@@ -11,45 +11,45 @@ from ergonet.hamiltonian.registry import METRICS
 def require_at_least(owner: str, name: str, value: Any, least: float) -> None:
     """Check for a number of at least `least`."""
     if not is_number(value) or not value >= least:
-        raise SettingError(f"`{owner}({name}=...)` must be at least {least}, got {value!r}.")
+        raise SettingError(f"`{owner}({name}=...)` must be at least {least}, got {shown(value)}.")
 
 
 def require_integer(owner: str, name: str, value: Any, least: int) -> None:
     """Check for an integer of at least `least` that compiled loops can count to."""
     if not is_integer(value) or value < least:
-        raise SettingError(f"`{owner}({name}=...)` must be an integer of at least {least}, got {value!r}.")
+        raise SettingError(f"`{owner}({name}=...)` must be an integer of at least {least}, got {shown(value)}.")
     if value > LARGEST_COUNT:
-        raise SettingError(f"`{owner}({name}=...)` must be at most {LARGEST_COUNT}, got {value!r}.")
+        raise SettingError(f"`{owner}({name}=...)` must be at most {LARGEST_COUNT}, got {shown(value)}.")
 
 
 def require_between(owner: str, name: str, value: Any, low: int, high: int) -> None:
     """Check for a number strictly between `low` and `high`."""
     if not is_number(value) or not low < value < high:
-        raise SettingError(f"`{owner}({name}=...)` must be between {low} and {high}, got {value!r}.")
+        raise SettingError(f"`{owner}({name}=...)` must be between {low} and {high}, got {shown(value)}.")
 
 
 def require_share(owner: str, name: str, value: Any) -> None:
     """Check for a number in [0, 1)."""
     if not is_number(value) or not 0 <= value < 1:
-        raise SettingError(f"`{owner}({name}=...)` must be at least 0 and below 1, got {value!r}.")
+        raise SettingError(f"`{owner}({name}=...)` must be at least 0 and below 1, got {shown(value)}.")
 
 
 def require_flag(owner: str, name: str, value: Any) -> None:
     """Check for True or False."""
     if not isinstance(value, bool):
-        raise SettingError(f"`{owner}({name}=...)` must be True or False, got {value!r}.")
+        raise SettingError(f"`{owner}({name}=...)` must be True or False, got {shown(value)}.")
 
 
 def require_positive(owner: str, name: str, value: Any) -> None:
     """Check for a finite number above 0."""
     if not is_number(value) or not 0 < value < float("inf"):
-        raise SettingError(f"`{owner}({name}=...)` must be a finite number above 0, got {value!r}.")
+        raise SettingError(f"`{owner}({name}=...)` must be a finite number above 0, got {shown(value)}.")
 
 
 def require_tuple(owner: str, name: str, value: Any, kind: type, wanted: str) -> None:
     """Check for a tuple whose elements are all of one type, `wanted` in words."""
     if not isinstance(value, tuple) or not all(isinstance(one, kind) for one in value):
-        raise SettingError(f"`{owner}({name}=...)` must be a tuple of {wanted}, got {value!r}.")
+        raise SettingError(f"`{owner}({name}=...)` must be a tuple of {wanted}, got {shown(value)}.")
 
 
 def require_metric(owner: str, choice: Any) -> None:

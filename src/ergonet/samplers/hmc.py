@@ -156,7 +156,7 @@ class HMC(AbstractStaticHMC):
         """
         check.require_adapted("HMC", step_size, metric, target_acceptance)
         check.require_length("HMC", num_steps, step_jitter, length_jitter)
-        if direction not in DIRECTIONS:
+        if not isinstance(direction, str) or direction not in DIRECTIONS:
             raise SettingError(f"`HMC(direction={direction!r})` is not known. {suggest(str(direction), DIRECTIONS)}")
         self.num_steps = optional_integer(num_steps)
         self.step_size = optional_real(step_size)

@@ -14,7 +14,7 @@ class Target:
     """Constructors of targets; each returns an `AbstractTarget`."""
 
     @staticmethod
-    def from_logdensity(logdensity_fn: Callable[[Any], Scalar], example: Any) -> LogDensity:
+    def from_logdensity(logdensity_fn: Callable[[Any], Scalar] | Any, example: Any) -> LogDensity:
         """Make a target from any log density.
 
         Args:
@@ -27,8 +27,8 @@ class Target:
 
     @staticmethod
     def from_terms(
-        log_prior_fn: Callable[[Any], Scalar],
-        log_likelihood_fn: Callable[[Any, Any], Float[Array, "rows"]],
+        log_prior_fn: Callable[[Any], Scalar] | Any,
+        log_likelihood_fn: Callable[[Any, Any], Float[Array, "rows"]] | Any,
         data: Any,
         example: Any,
     ) -> LogDensityTerms:

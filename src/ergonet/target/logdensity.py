@@ -6,10 +6,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from ergonet._errors import SettingError
 from ergonet._types import Array, Position, PRNGKey, Scalar
 from ergonet.target.contract import AbstractTarget, CapabilityT, Missing, ReferencePoint, own_capability
-from ergonet.target.layout import Layout
+from ergonet.target.layout import Layout, check_function, check_result
 
 
 class LogDensity(AbstractTarget):
@@ -20,16 +19,15 @@ class LogDensity(AbstractTarget):
     example: Array
     dim: int = eqx.field(static=True)
 
-    def __init__(self, logdensity_fn: Callable[[Any], Scalar], example: Any):
+    def __init__(self, logdensity_fn: Callable[[Any], Scalar] | Any, example: Any):
+        check_function(logdensity_fn, "logdensity_fn", (example,))
         self.logdensity_fn = logdensity_fn
         self.layout, self.example = Layout.of(example)
         self.dim = self.layout.dim
 
     def potential(self, position: Position) -> Scalar:
-        value = jnp.asarray(self.logdensity_fn(self.layout.unravel(position)))
-        if value.shape != ():
-            raise SettingError(f"`logdensity_fn` must return a scalar, got an array of shape {value.shape}. Sum it.")
-        return -value.astype(position.dtype)
+        value = self.logdensity_fn(self.layout.unravel(position))
+        return -check_result(value, "logdensity_fn", (), "Sum it.").astype(position.dtype)
 
     def unravel(self, position: Position) -> Any:
         return self.layout.unravel(position)

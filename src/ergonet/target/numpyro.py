@@ -18,7 +18,7 @@ from ergonet._errors import CapabilityError, SettingError
 from ergonet._types import Array, Float, Int, Position, PRNGKey, Scalar
 from ergonet.target.capabilities import PointwiseLogLikelihood, Rows
 from ergonet.target.contract import AbstractTarget, Capability, CapabilityT, Missing, ReferencePoint, own_capability
-from ergonet.target.layout import Layout
+from ergonet.target.layout import Layout, check_function
 
 Site = Mapping[str, Any]
 NO_PLATE = (
@@ -76,6 +76,7 @@ class NumpyroProgram(AbstractTarget):
                 f"`args` must be a tuple and `kwargs` a dict, as in `model(*args, **kwargs)`, got "
                 f"{type(args).__name__} and {type(kwargs).__name__}. One argument is `args=(x,)`."
             )
+        check_function(model, "model", args, kwargs or {})
         self.model = model
         self.args, self.kwargs = jax.tree.map(_leaf, (args, dict(kwargs or {})))
         survey = _survey(self.model, self.args, self.kwargs)

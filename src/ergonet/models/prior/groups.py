@@ -11,7 +11,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
-from ergonet._errors import SettingError, suggest
+from ergonet._errors import SettingError, shown, suggest
 from ergonet._types import Array
 from ergonet.models.network import Leaf
 
@@ -94,8 +94,8 @@ def layer_of(path: str) -> str:
 
 def resolve_group(owner: str, choice: str) -> Group:
     """The group of that name; an unknown name is a `SettingError` with the nearest ones."""
-    if choice not in _GROUPS:
-        raise SettingError(f"`{owner}(group={choice!r})` is not known. {suggest(str(choice), _GROUPS)}")
+    if not isinstance(choice, str) or choice not in _GROUPS:
+        raise SettingError(f"`{owner}(group={shown(choice)})` is not known. {suggest(choice, _GROUPS)}")
     return Group(choice)
 
 

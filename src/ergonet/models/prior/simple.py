@@ -8,7 +8,7 @@ import jax
 from jax.typing import DTypeLike
 
 from ergonet._checks import is_number
-from ergonet._errors import SettingError
+from ergonet._errors import SettingError, shown
 from ergonet._types import Array, PRNGKey
 from ergonet.models.network import Leaf
 from ergonet.models.precision import require_positive
@@ -37,7 +37,7 @@ class Normal(AbstractFixedPrior):
         """
         self.scale = require_positive("Normal", "scale", scale)
         if not is_number(mean) or not math.isfinite(mean):
-            raise SettingError(f"`Normal(mean=...)` must be a finite number, got {mean!r}.")
+            raise SettingError(f"`Normal(mean=...)` must be a finite number, got {shown(mean)}.")
         self.mean = float(mean)
 
     def shares(self, path: str) -> str:
@@ -144,7 +144,7 @@ class Uniform(AbstractPlainPrior):
         """
         for name, value in (("low", low), ("high", high)):
             if not is_number(value) or not math.isfinite(value):
-                raise SettingError(f"`Uniform({name}=...)` must be a finite number, got {value!r}.")
+                raise SettingError(f"`Uniform({name}=...)` must be a finite number, got {shown(value)}.")
         if not low < high:
             raise SettingError(f"`Uniform(high=...)` must be above low = {low}, got {high}.")
         self.low, self.high = float(low), float(high)
