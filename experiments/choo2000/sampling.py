@@ -31,4 +31,5 @@ def draw(
             seed=seed,
             init=positions,
             progress=False,
+            stop_when_stuck=False,  # that all proposals are rejected is in the tables
         )

@@ -23,7 +23,8 @@ class StepSizeLearner(AbstractLearner):
 
     Attributes:
         target_acceptance: the target acceptance, in (0, 1).
-        settles: whether updates in this stage are small and start at the step size found so far.
+        settles: whether updates in this stage are small and start at the step size found so far, and divergences limit
+            the step size.
     """
 
     learns: ClassVar[str] = "step_size"
@@ -43,9 +44,15 @@ class StepSizeLearner(AbstractLearner):
     def init(self, target: AbstractDensity, state: State, tuning: Tuning) -> DualAveraging:
         return dual_averaging.restart(tuning.step_size)
 
+    def propose(self, memory: DualAveraging, tuning: Tuning) -> Tuning:
+        begins = self.settles & ~memory.settled
+        return with_step_size(tuning, jnp.where(begins, dual_averaging.averaged(memory), tuning.step_size))
+
     def observe(self, memory: DualAveraging, tuning: Tuning, transition: Transition) -> tuple[DualAveraging, Tuning]:
-        acceptance, aim = transition.info.acceptance, self.target_acceptance
-        memory, step_size = dual_averaging.update(memory, acceptance, aim, settling=self.settles)
+        info, aim = transition.info, self.target_acceptance
+        memory, step_size = dual_averaging.update(
+            memory, info.acceptance, aim, settling=self.settles, diverging=info.diverging
+        )
         return memory, with_step_size(tuning, step_size)
 
     def finish(self, memory: DualAveraging, tuning: Tuning, ending: Ending) -> tuple[DualAveraging, Tuning]:

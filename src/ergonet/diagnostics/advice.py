@@ -16,6 +16,8 @@ LARGEST_SATURATED_FRACTION: Final = 0.05
 LARGEST_ACCEPTANCE_GAP: Final = 0.1
 KINETIC_TEMPERATURES: Final = (0.5, 2.0)
 SMALLEST_MINIBATCH_ACCEPTANCE: Final = 0.1
+STANDSTILL: Final = "a standstill"
+STORM: Final = "a storm of divergences"
 
 _WEIGHTS_NEED_NOT_MIX = (
     " Judge mixing by predictions only: the weights of a network are not identified (hidden units can be permuted) "
@@ -74,6 +76,20 @@ def failed(metrics: Mapping[str, Any]) -> bool:
         True if at least one finding is a problem and not merely a waste of time.
     """
     return any(finding.problem for finding in find(metrics))
+
+
+def _stopped(metrics: Mapping[str, Any], _diagnostics: Mapping[str, Any]) -> list[Finding]:
+    reason = str(metrics.get("stopped_by") or "")
+    remedies = {
+        STANDSTILL: "Start from other initial values, use a smaller step size or a longer warm-up, and check the scale "
+        "of the inputs and the prior.",
+        STORM: "Use a longer warm-up, a target acceptance of 0.95 or a smaller step size; if the prior has learned "
+        "scales, use its non-centered parametrization or a narrower prior for the scales.",
+    }
+    found = next((remedy for kind, remedy in remedies.items() if reason.startswith(kind)), None)
+    if found is None:
+        return []
+    return [Finding(problem=True, sentence=f"The run was stopped by {reason}: more draws would not help. {found}")]
 
 
 def _stuck(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
@@ -293,6 +309,7 @@ def _rejected(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
 
 
 _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], ...] = (
+    _stopped,
     _stuck,
     _nonfinite,
     _divergences,

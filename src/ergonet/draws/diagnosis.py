@@ -95,6 +95,7 @@ def alarms(record: Record) -> list[str]:
         "rejected_metrics": int(_rejected_metrics(record).sum()),
     }
     counts = {"num_chains": record.num_chains, "num_draws": record.num_draws, "thin": record.about.get("thin", 1)}
+    counts["stopped_by"] = record.about.get("stopped_by")
     return advise(counts | {"diagnostics": found})
 
 

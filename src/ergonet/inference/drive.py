@@ -22,6 +22,9 @@ from ergonet.inference.progress import AbstractProgress, Tick
 class AbstractStopRule(abc.ABC):
     """A rule that may stop a run before all jobs are done."""
 
+    def watch(self, chunk: Chunk) -> None:  # noqa: B027  most rules need no draws
+        """Called with every chunk once it is recorded, in order for each chain."""
+
     @abc.abstractmethod
     def reason(self, jobs: Sequence[AbstractJob], recorder: Recorder) -> str:
         """What stops the run, as the end of "Stopped by ..."; empty while the run should continue."""
@@ -120,10 +123,10 @@ def drive(
         TimeLimitError: the time limit was reached before every chain had a draw.
         KeyboardInterrupt: Ctrl-C was pressed before every chain had a draw.
     """
-    loop = _Loop(list(jobs), recorder, reporter)
+    loop = _Loop(list(jobs), recorder, reporter, stop_rules)
     began = time.perf_counter()
     try:
-        loop.run(executor, stop_rules, num_workers)
+        loop.run(executor, num_workers)
     except KeyboardInterrupt:
         loop.stopped = loop.stopped or Interrupted()
         loop.collect()
@@ -142,13 +145,19 @@ def drive(
 class _Loop:
     """The state of the loop."""
 
-    def __init__(self, jobs: list[AbstractJob], recorder: Recorder, reporter: AbstractProgress):
+    def __init__(
+        self,
+        jobs: list[AbstractJob],
+        recorder: Recorder,
+        reporter: AbstractProgress,
+        stop_rules: Sequence[AbstractStopRule],
+    ):
         self.jobs = jobs
         self.stopped: AbstractStopRule | None = None
-        self._recorder, self._reporter = recorder, reporter
+        self._recorder, self._reporter, self._rules = recorder, reporter, stop_rules
         self._pending: dict[Future[tuple[AbstractJob, Chunk]], int] = {}
 
-    def run(self, executor: Executor, stop_rules: Sequence[AbstractStopRule], num_workers: int) -> None:
+    def run(self, executor: Executor, num_workers: int) -> None:
         is_double = bool(jax.config.jax_enable_x64)
         waiting = [number for number, job in enumerate(self.jobs) if not job.is_finished]
         while waiting or self._pending:
@@ -164,7 +173,7 @@ class _Loop:
                 if not self.jobs[number].is_finished:
                     waiting.append(number)
             if self.stopped is None and not all(job.done >= job.total and not job.fault for job in self.jobs):
-                self.stopped = next((rule for rule in stop_rules if rule.reason(self.jobs, self._recorder)), None)
+                self.stopped = next((rule for rule in self._rules if rule.reason(self.jobs, self._recorder)), None)
             if self.stopped is not None:
                 waiting.clear()
 
@@ -177,6 +186,8 @@ class _Loop:
         job, chunk = future.result()
         self.jobs[number] = job
         self._recorder.keep(chunk)
+        for rule in self._rules:
+            rule.watch(chunk)
         rates = chunk.fields.get("acceptance_rate", np.empty(0))
         known = rates[np.isfinite(rates)]
         self._reporter.tick(

@@ -30,6 +30,7 @@ from ergonet.inference.drive import AbstractStopRule, Diverged, Ending, TimeLimi
 from ergonet.inference.jobs import AbstractJob, RunPlan
 from ergonet.inference.minibatch_jobs import MinibatchPlan, minibatch_jobs
 from ergonet.inference.progress import AbstractProgress, choose_progress
+from ergonet.inference.stopping import NoLongerSampling
 from ergonet.inference.trajectory_jobs import TrajectoryPlan, trajectory_jobs
 from ergonet.inference.validation import (
     open_store,
@@ -63,6 +64,7 @@ def sample(
     progress: bool | AbstractProgress = True,
     time_limit: float | None = None,
     resume: bool = False,
+    stop_when_stuck: bool = True,
 ) -> Samples:
     """Draw from a target.
 
@@ -90,7 +92,9 @@ def sample(
         resume: continue the run in `store`, if there is one, or else start it. A run that was killed or stopped, in its
             warm-up too, goes on from its last checkpoint, and a larger `num_draws` adds draws to one that is complete;
             the draws are those of an uninterrupted run, bit for bit. Everything else must be as it was, except
-            `devices`, `executor`, `progress` and `time_limit`.
+            `devices`, `executor`, `progress`, `time_limit` and `stop_when_stuck`.
+        stop_when_stuck: whether a run stops when every chain stands still or is in a storm of divergences, judged by at
+            least 200 draws of each (`stopping.py`); not for minibatch kernels.
 
     Returns:
         The samples. If the run was stopped, `num_draws` is the number of draws that every chain has finished. There is
@@ -136,6 +140,7 @@ def sample(
     opened = open_store(store, resume=resume)
     recorder = Recorder(opened, thinned.retention, has_curve=_has_curve(kernel, plan, thinned.retention))
     rules: list[AbstractStopRule] = [Diverged()]
+    rules += [NoLongerSampling(reporter.say, thin=thinned.thin)] if stop_when_stuck else []
     rules += [] if time_limit is None else [TimeLimit(time_limit, began=began)]
     reporter.begin(len(jobs), len(jobs[0].chains))
     try:

@@ -60,19 +60,41 @@ def test_dual_averaging_finds_the_step_of_an_acceptance_curve():
     np.testing.assert_allclose(dual_averaging.averaged(state), -math.log(0.8), rtol=0.05)
 
 
-def test_a_recursion_that_settles_starts_over_around_its_average_and_moves_less():
+def test_a_recursion_that_settles_goes_on_from_its_average_with_a_small_gain():
     state = dual_averaging.restart(jnp.asarray(0.3))
     for acceptance in (0.2, 0.9, 0.7):
         state, _ = dual_averaging.update(state, jnp.asarray(acceptance), 0.8)
-    mu = log_average = math.log(float(dual_averaging.averaged(state)))
-    mean = 0.0
+    log_step = math.log(float(dual_averaging.averaged(state)))
     for t, acceptance in enumerate((0.5, 1.0, 0.7), start=1):
         state, step_size = dual_averaging.update(state, jnp.asarray(acceptance), 0.8, settling=jnp.asarray(True))
-        mean += (0.8 - acceptance - mean) / (t + 10)
-        log_step = mu - math.sqrt(t) / 0.2 * mean
-        log_average += t**-0.75 * (log_step - log_average)
+        log_step += (acceptance - 0.8) / (0.2 * (t + 10))
         np.testing.assert_allclose(step_size, math.exp(log_step), rtol=1e-4)
-        np.testing.assert_allclose(dual_averaging.averaged(state), math.exp(log_average), rtol=1e-4)
+        np.testing.assert_allclose(dual_averaging.averaged(state), math.exp(log_step), rtol=1e-4)
+
+
+def test_a_divergence_limits_a_step_size_that_settles():
+    def after(diverging, *, settling):
+        state = dual_averaging.restart(jnp.asarray(0.3))
+        for flag in (diverging, *([False] * 50)):
+            state, step_size = dual_averaging.update(
+                state, jnp.asarray(1.0), 0.8, settling=jnp.asarray(settling), diverging=jnp.asarray(flag)
+            )
+        return float(step_size)
+
+    np.testing.assert_allclose(after(True, settling=True), 0.3 * float(dual_averaging.stable_fraction(0.8)), rtol=1e-4)
+    assert after(False, settling=True) > 0.5
+    assert after(True, settling=False) == after(False, settling=False)
+
+
+@pytest.mark.parametrize("target", [0.7, 0.8, 0.95])
+def test_the_stable_fraction_is_where_an_oscillator_has_the_target_acceptance(target):
+    """Leapfrog conserves p^2 + (1 - r^2) w^2 q^2; the phase at the end of long trajectories is uniform."""
+    fraction, rng = float(dual_averaging.stable_fraction(target)), np.random.default_rng(0)
+    (momentum, position), phase = rng.normal(size=(2, 100_000)), rng.uniform(0, 2 * np.pi, 100_000)
+    radius = momentum**2 + (1 - fraction**2) * position**2
+    square = radius / (1 - fraction**2) * np.cos(phase) ** 2
+    acceptance = np.minimum(1, np.exp(-0.5 * fraction**2 * (square - position**2))).mean()
+    assert 1 - acceptance == pytest.approx(1 - target, rel=0.06)
 
 
 @pytest.mark.slow
