@@ -8,7 +8,8 @@ With the usual gamma of 0.05, one transition moves log e_t by 20 / sqrt(t) times
 quickly, but e_t overshoots in both directions for about a hundred iterations. Acceptance is concave in log e, so the
 average of such iterates is accepted more often than the iterates were: 0.9 for a target of 0.8 after 50 transitions.
 Therefore the recursion can *settle*: from the step size found so far, it goes on as
-log e_{t+1} = log e_t - (target - acceptance_t) / ((1 - target) (t + t0)), whose last e is the result (RobbinsMonro1951).
+log e_{t+1} = log e_t - (target - acceptance_t) / ((1 - target) (t + t0)), and the last e is the result
+(RobbinsMonro1951).
 
 - Steps that follow the curvature from place to place would average to one that is unstable where the posterior is
   narrow. The gain is therefore that of an estimate from all transitions: 1 - acceptance grows like a power of e from 1

@@ -16,6 +16,7 @@ LARGEST_SATURATED_FRACTION: Final = 0.05
 LARGEST_ACCEPTANCE_GAP: Final = 0.1
 KINETIC_TEMPERATURES: Final = (0.5, 2.0)
 SMALLEST_MINIBATCH_ACCEPTANCE: Final = 0.1
+LARGEST_ROUNDING_ERROR: Final = 0.2
 STANDSTILL: Final = "a standstill"
 STORM: Final = "a storm of divergences"
 
@@ -117,6 +118,21 @@ def _nonfinite(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
             sentence=f"{_share(count, metrics)} reached a point where the log posterior was not finite. "
             "Standardize inputs and targets, or choose a prior or likelihood with heavier tails; "
             "in a density of your own, look for logarithms of and divisions by values near zero.",
+        )
+    ]
+
+
+def _rounding(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
+    error = _number(diagnostics, "rounding_error")
+    if not error > LARGEST_ROUNDING_ERROR:
+        return []
+    return [
+        Finding(
+            problem=True,
+            sentence=f"The log density is rounded by about {error:.2g}, so its differences between draws are wrong: "
+            "the draws are too wide, and R-hat does not show it. Subtract large constants from the log density and "
+            'from terms that cancel, or use double precision: `jax.config.update("jax_enable_x64", True)` before anything '
+            "else.",
         )
     ]
 
@@ -312,6 +328,7 @@ _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], .
     _stopped,
     _stuck,
     _nonfinite,
+    _rounding,
     _divergences,
     _disagreement,
     _few_draws,

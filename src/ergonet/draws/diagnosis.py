@@ -62,6 +62,7 @@ def _of_trajectories(record: Record) -> dict[str, Any]:
         "max_tree_depth_fraction": 0.0,
         "target_acceptance": record.about.get("target_acceptance"),
         "rejected_metrics": int(_rejected_metrics(record).sum()),
+        "rounding_error": record.about.get("rounding_error"),
     }
     if "tree_depth" in stats and limit:
         found["max_tree_depth_fraction"] = float(np.mean(saturated_share(stats["tree_depth"], limit)))
@@ -93,6 +94,7 @@ def alarms(record: Record) -> list[str]:
         "divergences": int(record.stats["diverging"].sum()),
         "target_acceptance": record.about.get("target_acceptance"),
         "rejected_metrics": int(_rejected_metrics(record).sum()),
+        "rounding_error": record.about.get("rounding_error"),
     }
     counts = {"num_chains": record.num_chains, "num_draws": record.num_draws, "thin": record.about.get("thin", 1)}
     counts["stopped_by"] = record.about.get("stopped_by")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -24,6 +25,10 @@ class AbstractStopRule(abc.ABC):
 
     def watch(self, chunk: Chunk) -> None:  # noqa: B027  most rules need no draws
         """Called with every chunk once it is recorded, in order for each chain."""
+
+    def notes(self) -> dict[str, Any]:
+        """What the rule has found out about the run, for its record `about`: JSON types by name."""
+        return {}
 
     @abc.abstractmethod
     def reason(self, jobs: Sequence[AbstractJob], recorder: Recorder) -> str:
@@ -91,11 +96,13 @@ class Ending:
         jobs: the jobs at the end.
         stopped_by: what stopped the run; None: every job was done.
         seconds: wall-clock seconds of `warmup` and `sampling`, divided by the time that workers spent in each.
+        notes: what the rules have found out, by name.
     """
 
     jobs: list[AbstractJob]
     stopped_by: str | None
     seconds: dict[str, float]
+    notes: dict[str, Any]
 
 
 def drive(
@@ -139,6 +146,7 @@ def drive(
         jobs=loop.jobs,
         stopped_by=loop.stopped.reason(loop.jobs, recorder) if loop.stopped else None,
         seconds={phase: elapsed * seconds / total for phase, seconds in busy.items()},
+        notes={name: value for rule in stop_rules for name, value in rule.notes().items()},
     )
 
 

@@ -30,6 +30,7 @@ from ergonet.inference.drive import AbstractStopRule, Diverged, Ending, TimeLimi
 from ergonet.inference.jobs import AbstractJob, RunPlan
 from ergonet.inference.minibatch_jobs import MinibatchPlan, minibatch_jobs
 from ergonet.inference.progress import AbstractProgress, choose_progress
+from ergonet.inference.rounding import RoundingCheck
 from ergonet.inference.stopping import NoLongerSampling
 from ergonet.inference.trajectory_jobs import TrajectoryPlan, trajectory_jobs
 from ergonet.inference.validation import (
@@ -140,6 +141,7 @@ def sample(
     opened = open_store(store, resume=resume)
     recorder = Recorder(opened, thinned.retention, has_curve=_has_curve(kernel, plan, thinned.retention))
     rules: list[AbstractStopRule] = [Diverged()]
+    rules += [RoundingCheck(target, reporter.say)] if isinstance(kernel, AbstractKernel) else []
     rules += [NoLongerSampling(reporter.say, thin=thinned.thin)] if stop_when_stuck else []
     rules += [] if time_limit is None else [TimeLimit(time_limit, began=began)]
     reporter.begin(len(jobs), len(jobs[0].chains))
@@ -258,6 +260,7 @@ def _samples(
         "draws_by_chain": recorder.drawn_by_chain,
         "dim": target.dim,
         "stopped_by": ending.stopped_by,
+        **ending.notes,
         "versions": versions(),
     }
     return Samples(

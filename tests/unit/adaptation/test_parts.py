@@ -74,7 +74,7 @@ def test_a_recursion_that_settles_goes_on_from_its_average_with_a_small_gain():
 
 def test_a_divergence_limits_a_step_size_that_settles():
     def after(diverging, *, settling):
-        state = dual_averaging.restart(jnp.asarray(0.3))
+        state, step_size = dual_averaging.restart(jnp.asarray(0.3)), jnp.asarray(0.3)
         for flag in (diverging, *([False] * 50)):
             state, step_size = dual_averaging.update(
                 state, jnp.asarray(1.0), 0.8, settling=jnp.asarray(settling), diverging=jnp.asarray(flag)
