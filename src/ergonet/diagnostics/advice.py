@@ -131,8 +131,8 @@ def _rounding(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
             problem=True,
             sentence=f"The log density is rounded by about {error:.2g}, so its differences between draws are wrong: "
             "the draws are too wide, and R-hat does not show it. Subtract large constants from the log density and "
-            'from terms that cancel, or use double precision: `jax.config.update("jax_enable_x64", True)` before anything '
-            "else.",
+            'from terms that cancel, or call `jax.config.update("jax_enable_x64", True)` first to use double '
+            "precision.",
         )
     ]
 
