@@ -118,6 +118,30 @@ def run(arguments: Sequence[str], folder: Path, *, timeout: float = 600.0) -> su
     )
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What the command `ergonet` answered: its exit code, and both of its outputs."""
+
+    code: int
+    out: str
+    err: str
+
+
+def here(*arguments: str) -> Answer:
+    """Run the command `ergonet` in this process; raises what a person would see with a traceback."""
+    import typer
+
+    from ergonet.cli.main import app
+
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            code = app(list(arguments), standalone_mode=False)
+        except typer.Exit as stopped:
+            code = stopped.exit_code
+    return Answer(int(code or 0), out.getvalue(), err.getvalue())
+
+
 def environment() -> dict[str, str]:
     """The environment of a command: this checkout's library."""
     paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
