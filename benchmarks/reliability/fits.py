@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.rounds import ROOT
-
 COMMAND = (sys.executable, "-c", "from ergonet.cli.main import main; main()")
 
 
@@ -143,8 +141,10 @@ def here(*arguments: str) -> Answer:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a command: this checkout's library."""
-    paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    """The environment of a command: the library of this process."""
+    import ergonet
+
+    paths = [str(Path(ergonet.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "MPLBACKEND": "Agg"}
 
 

@@ -63,8 +63,8 @@ class Section:
     def markdown(self) -> str:
         """The section of the page."""
         goals = [(one.what, one.found, one.wanted, "met" if one.is_met else "**not met**") for one in self.goals]
-        parts = [f"## {self.title}\n{self.about}\n\n", table(("what", "measured", "wanted", ""), goals)]
-        parts += ["\n", table(self.head, self.rows)] if self.rows else []
+        parts = [f"## {self.title}\n{self.about}\n\n", _table(("what", "measured", "wanted", ""), goals)]
+        parts += ["\n", _table(self.head, self.rows)] if self.rows else []
         parts += ["\n", *(f"- {_cell(note)}\n" for note in self.notes)] if self.notes else []
         return "".join(parts)
 
@@ -97,6 +97,10 @@ def without_paths(text: str, folder: Path) -> str:
     for path in (folder, folder.resolve(), ROOT):
         text = text.replace(f"{path}/", "").replace(str(path), ".")
     return " ".join(text.split())
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return table([*map(_cell, head)], [[*map(_cell, row)] for row in rows])
 
 
 def _cell(text: str) -> str:
