@@ -12,12 +12,13 @@ def continue_here(fit: Fit, place: Path, *, overwrite: bool) -> tuple[str, bool]
     Returns:
         What went wrong, or nothing; and whether the run was resumed, and not begun again.
     """
-    is_begun = fits.store_of(place, seed=fit.seed) is not None
+    store = fits.store_of(place, seed=fit.seed)
     try:
-        if is_begun:
+        if store is not None:
             answer = fits.here("resume", str(place))
-            return (answer.err.strip() or f"exit code {answer.code}") if answer.code else "", True
+            if answer.code == 0 or store.is_relative_to(place):
+                return (answer.err.strip() or f"exit code {answer.code}") if answer.code else "", True
         fit.here(place, overwrite=overwrite)
     except BaseException as error:  # noqa: BLE001  whatever a person would see
-        return f"{type(error).__name__}: {error}", is_begun
+        return f"{type(error).__name__}: {error}", store is not None
     return "", False

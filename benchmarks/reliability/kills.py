@@ -118,8 +118,12 @@ def _attempt(
         found["phantom"] += bool(verdict.phantom)
         if verdict.unreadable or verdict.phantom or verdict.lost:
             notes.append(f"{fit.kernel}, {kill.phase}, {kill.counted} draws counted: {verdict}")
-    word = "resumed" if store is not None else "begun again"
-    answer = fits.run(["resume", "run"] if store is not None else _command(fit, place.parent), place.parent)
+    word, answer = "begun again", None
+    if store is not None:
+        word, answer = "resumed", fits.run(["resume", "run"], place.parent)
+        if answer.returncode and not store.is_relative_to(place):  # it had no checkpoint yet
+            word, answer = "begun again", None
+    answer = answer or fits.run(_command(fit, place.parent), place.parent)
     difference = without_paths(answer.stdout[-300:], place.parent) or f"exit code {answer.returncode}"
     if answer.returncode == 0:
         difference = stored.equals(Stored.of(place))
