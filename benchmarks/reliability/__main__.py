@@ -77,7 +77,11 @@ def _write(folder: Path, found: dict[str, dict[str, Any]], command: str, is_quic
     about = page.describe(command, quick=is_quick, settings={})
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     text = INTRODUCTION.format(
-        command=command, date=about["date"], machine=about["machine"], versions=versions, quick=QUICK if is_quick else ""
+        command=command,
+        date=about["date"],
+        machine=about["machine"],
+        versions=versions,
+        quick=QUICK if is_quick else "",
     )
     text += "\n".join(section.markdown() for section in sections.values())
     text += "\n## Time\n" + page.table(("section", "s"), [(name, f"{value:.0f}") for name, value in seconds.items()])

@@ -20,8 +20,20 @@ import numpy as np
 from scipy.stats import chisquare, norm
 
 from benchmarks.reliability.section import Bench, Goal, Section
-from ergonet import HMC, MALA, NUTS, XHMC, BayesianNetwork, DynamicalA, DynamicalB, GibbsHMC, RandomWalk, WindowedHMC
-from ergonet import likelihoods, priors
+from ergonet import (
+    HMC,
+    MALA,
+    NUTS,
+    XHMC,
+    BayesianNetwork,
+    DynamicalA,
+    DynamicalB,
+    GibbsHMC,
+    RandomWalk,
+    WindowedHMC,
+    likelihoods,
+    priors,
+)
 from ergonet._errors import ErgonetError
 from ergonet.samplers.base import run_transition
 from ergonet.target.capabilities import GibbsBlock
@@ -87,7 +99,7 @@ def measure(bench: Bench) -> Section:
 
     def one(cell: tuple[tuple[str, str], str]) -> Cell | None:
         (name, way), kernel = cell
-        found = test(name, way, KERNELS[kernel], chains=chains, steps=steps)
+        found = both_tests(name, way, KERNELS[kernel], chains=chains, steps=steps)
         bench.say(f"    {name}, {way}, {kernel}: {found}")
         return found
 
@@ -119,7 +131,7 @@ def _shown(cell: Cell | None) -> str:
     return "-" if cell is None else f"{cell.calibration:.2g} / {cell.joint:.2g}"
 
 
-def test(name: str, way: str, kernel: Any, *, chains: int, steps: int, seed: int = 0) -> Cell | None:
+def both_tests(name: str, way: str, kernel: Any, *, chains: int, steps: int, seed: int = 0) -> Cell | None:
     """Both tests of a kernel with a prior; None if the kernel does not take it."""
     model = MODELS[name](way)
     posterior = model.condition(geweke.INPUTS, np.zeros((len(geweke.INPUTS), 1), np.float32))

@@ -1,4 +1,4 @@
-"""Going on with a fit that was stopped: by `ergonet resume`, or, where there is nothing to resume, from the beginning."""
+"""Going on with a stopped fit: by `ergonet resume`, or from the beginning if there is nothing to resume."""
 
 from pathlib import Path
 

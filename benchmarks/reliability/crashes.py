@@ -133,12 +133,12 @@ def measure(bench: Bench) -> Section:
     """Simulate crashes of every case."""
     wanted = bench.size(2000, 60)
     chosen = cases(is_quick=bench.is_quick)
-    numbers = random.Random(0)
+    numbers = random.Random(0)  # noqa: S311
     total, notes, rows = Counter[str](), list[str](), list[list[str]]()
     watch = Watch(bench.folder)
     for index, case in enumerate(chosen):
         share = wanted * (index + 1) // len(chosen) - wanted * index // len(chosen)
-        found = _crash(case, share, bench, watch, numbers, notes)
+        found = _crash(case, share, watch, numbers, notes)
         total += found
         rows.append([case.name, *(str(found[key]) for key in (*COLUMNS, *fits.PHASES[1:]))])
         bench.say(f"    {case.name}: {dict(found)}")
@@ -149,7 +149,10 @@ def measure(bench: Bench) -> Section:
         Goal.none_of("acknowledged draws lost, crashes of the process", total["lost"]),
         Goal.none_of("draws lost outside the torn block, power failures", total["lost more"]),
         Goal.none_of("stores with phantom draws", total["phantom"]),
-        Goal.none_of("copies that could not be resumed, or not bit for bit", total["resumed"] + total["begun again"] - total["equal"]),
+        Goal.none_of(
+            "copies that could not be resumed, or not bit for bit",
+            total["resumed"] + total["begun again"] - total["equal"],
+        ),
     ]
     head = ("fit", *COLUMNS, *(f"in {phase}" for phase in fits.PHASES[1:]))
     return Section("Simulated crashes", ABOUT, goals, head, rows, notes[:20])
@@ -158,10 +161,8 @@ def measure(bench: Bench) -> Section:
 COLUMNS = ("crashes", "power", "unreadable", "lost", "torn block lost", "phantom", "resumed", "begun again", "equal")
 
 
-def _crash(
-    case: Case, count: int, bench: Bench, watch: Watch, numbers: random.Random, notes: list[str]
-) -> Counter[str]:
-    folder = bench.folder / case.name.replace(", ", "-")
+def _crash(case: Case, count: int, watch: Watch, numbers: random.Random, notes: list[str]) -> Counter[str]:
+    folder = Path(watch.root) / case.name.replace(", ", "-")
     folder.mkdir()
     old = _finished(case.before, folder / "old") if case.before else None
     place = folder / "once" / "run"
@@ -245,9 +246,7 @@ def _tear(original: Path, copied: Path, watch: Watch, numbers: random.Random) ->
                 target.write_bytes(b"\0" * size)
 
 
-def _judge(
-    case: Case, copy: Copy, expected: tuple[Path, Stored, Sequence[int]], notes: list[str]
-) -> Counter[str]:
+def _judge(case: Case, copy: Copy, expected: tuple[Path, Stored, Sequence[int]], notes: list[str]) -> Counter[str]:
     """Examine one of the stores that a crash left."""
     store, reference, counted = expected
     found = Counter[str]()

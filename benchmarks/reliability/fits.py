@@ -90,16 +90,12 @@ class Fit:
             fitting.run(settings, out=str(out), overwrite=overwrite, strict=False, quiet=True, began=began)
 
 
-def start(arguments: Sequence[str], folder: Path, *, log: Path | None = None) -> subprocess.Popen[str]:
-    """Start the command `ergonet` in a folder; its messages go to a file, or to a pipe."""
-    output = subprocess.PIPE if log is None else log.open("w", encoding="utf-8")
-    try:
+def start(arguments: Sequence[str], folder: Path, *, log: Path) -> subprocess.Popen[str]:
+    """Start the command `ergonet` in a folder; its messages go to a file."""
+    with log.open("w", encoding="utf-8") as output:
         return subprocess.Popen(
             [*COMMAND, *arguments], cwd=folder, env=environment(), stdout=output, stderr=subprocess.STDOUT, text=True
         )
-    finally:
-        if output is not subprocess.PIPE:
-            output.close()
 
 
 def run(arguments: Sequence[str], folder: Path, *, timeout: float = 600.0) -> subprocess.CompletedProcess[str]:

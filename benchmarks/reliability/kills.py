@@ -50,7 +50,7 @@ def measure(bench: Bench) -> Section:
         kernel = kernels[index % len(kernels)]
         phase = PHASES[1:][index // len(kernels) % 4]
         fit = Fit(kernel, num_draws=draws, num_warmup=warmup)
-        counts, said = _attempt(fit, phase, references[kernel], bench.folder / f"kill-{index}", random.Random(index))
+        counts, said = _attempt(fit, phase, references[kernel], bench.folder / f"kill-{index}", random.Random(index))  # noqa: S311
         with lock:
             found[kernel] += counts
             notes.extend(said)
@@ -79,7 +79,8 @@ def _watched(fit: Fit, folder: Path) -> dict[str, float]:
     """Run a fit to its end; the seconds of each phase."""
     folder.mkdir()
     process = fits.start(_command(fit, folder), folder, log=folder / "said.txt")
-    seconds, before = dict.fromkeys(PHASES, 0.0), time.perf_counter()
+    seconds: dict[str, float] = dict.fromkeys(PHASES, 0.0)
+    before = time.perf_counter()
     while process.poll() is None:
         phase = fits.phase_of(folder / "run")
         time.sleep(_POLL)
@@ -100,7 +101,7 @@ def _attempt(
 ) -> tuple[Counter[str], list[str]]:
     """Kill a fit and judge what is left."""
     stored, seconds = reference
-    kill = None
+    kill, place = None, folder
     for launch in range(_MOST):
         place = folder.with_name(f"{folder.name}-{launch}") / "run"
         place.parent.mkdir()

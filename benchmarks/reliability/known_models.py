@@ -7,7 +7,7 @@ Models and priors are those of posteriordb with the same name, except that data 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -170,7 +170,7 @@ def _logistic(draws: int = 2_000_000) -> Model:
         p = expit(x @ mode)
         hessian = (x.T * (p * (1 - p))) @ x + np.eye(5) / 6.25
         mode = mode - np.linalg.solve(hessian, x.T @ (p - y) + mode / 6.25)
-    proposal = multivariate_t(mode, np.linalg.inv(hessian), df=10, seed=rng)
+    proposal: Any = cast(Any, multivariate_t)(loc=mode, shape=np.linalg.inv(hessian), df=10, seed=rng)
     batches: list[tuple[np.ndarray, np.ndarray]] = []
     for _ in range(draws // 20000):
         q = np.asarray(proposal.rvs(20000))

@@ -22,7 +22,23 @@ ABOUT = """One file of a run directory, or of a saved estimator, is altered; the
 results with a warning. *Intact*: the same results as before. *Silent*: other results without a word. *Uncaught*: any
 other exception. `report.html` is not altered, because nothing reads it."""
 OUTCOMES = ("intact", "error", "told", "silent", "uncaught")  # the worst of several uses counts
-VALUES: tuple[Any, ...] = (None, True, -1, 0, 1, 2**70, 1e308, float("nan"), "", "x", "../..", [], [1, "a"], {}, {"a": 1})
+VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    1,
+    2**70,
+    1e308,
+    float("nan"),
+    "",
+    "x",
+    "../..",
+    [],
+    [1, "a"],
+    {},
+    {"a": 1},
+)
 
 
 Uses = dict[str, Callable[[Path], Any]]
@@ -57,7 +73,7 @@ def measure(bench: Bench) -> Section:
     wanted = bench.size(1000, 80)
     subjects = _subjects(bench)
     intact = {subject.name: _intact(subject) for subject in subjects}
-    numbers = random.Random(0)
+    numbers = random.Random(0)  # noqa: S311
     found = {(subject.name, kind): Counter[str]() for subject in subjects for kind in MUTATIONS}
     notes: list[str] = []
     for index in range(wanted):
@@ -256,6 +272,10 @@ def _replace_line(file: Path, numbers: random.Random) -> None:
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def _replace_setting(file: Path, numbers: random.Random) -> None:
+    (_replace_line if file.suffix == ".toml" else _replace_value)(file, numbers)
+
+
 def _has_bytes(file: Path) -> bool:
     return file.stat().st_size > 0
 
@@ -266,9 +286,5 @@ MUTATIONS = {
     "deletion": Mutation(lambda _: True, _delete),
     "random bytes": Mutation(_has_bytes, _fill),
     "JSON value": Mutation(lambda file: file.suffix == ".json", _replace_value),
-    "setting": Mutation(lambda file: file.suffix in (".toml", ".json"), lambda f, n: _text(f, n)),
+    "setting": Mutation(lambda file: file.suffix in (".toml", ".json"), _replace_setting),
 }
-
-
-def _text(file: Path, numbers: random.Random) -> None:
-    (_replace_line if file.suffix == ".toml" else _replace_value)(file, numbers)

@@ -15,8 +15,8 @@ ABOUT = """Models of posteriordb and a Gaussian; {num_chains} chains x ({num_war
 and 'MALA' thinned. The moments are known without a sampler: sums over a grid where the model is Gaussian given one
 scale, importance sampling for the logistic regression. |z| is the largest, over all parameters, of the difference of a
 posterior mean (or mean square) from the known one in units of both standard errors. With {count} numbers in judged rows
-the largest |z| of a sound sampler is below {bound:.2f} in 99 of 100 runs. Rows are not judged, but shown, if the smallest ESS is
-below {least} or the model is known to fool samplers (a centered funnel)."""
+the largest |z| of a sound sampler is below {bound:.2f} in 99 of 100 runs. Rows are not judged, but shown, if the
+smallest ESS is below {least} or the model is known to fool samplers (a centered funnel)."""
 LEAST_ESS = 400
 FALSE_ALARM = 0.01
 
@@ -68,7 +68,7 @@ def measure(bench: Bench) -> Section:
 
 
 def compare(model: Model, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """z of every mean and of every mean square, and the smallest bulk ESS of both.
+    """Z of every mean and of every mean square, and the smallest bulk ESS of both.
 
     Args:
         model: the model.
@@ -87,7 +87,7 @@ def compare(model: Model, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return means, squares, float(ess.min())
 
 
-def _ergonet(model: Model, kernel: Any, thin: int, run: dict[str, int]) -> tuple[np.ndarray, int]:
+def _ergonet(model: Model, kernel: Any, thin: int, run: dict[str, Any]) -> tuple[np.ndarray, int]:
     import jax.numpy as jnp
 
     import ergonet

@@ -101,7 +101,7 @@ def _new_rows(folder: Path) -> Path:
 
 def _damaged_chunks(folder: Path) -> Outcome:
     SMALL.here(folder / "run")
-    table, numbers, told = _new_rows(folder), random.Random(0), 0
+    table, numbers, told = _new_rows(folder), random.Random(0), 0  # noqa: S311
     for index in range(20):
         shutil.rmtree(folder / "copy", ignore_errors=True)
         shutil.copytree(folder / "run", folder / "copy")
@@ -159,15 +159,25 @@ def _signal(folder: Path) -> Outcome:
         time.sleep(0.5)
         process.send_signal(number)
         began = time.perf_counter()
-        found = process.wait()
+        found = _end_of(process, 120.0)
         said = (folder / f"{name}.txt").read_text(encoding="utf-8").strip()
         seen = f"exit code {found} after {time.perf_counter() - began:.1f} s: {said[-120:]}"
         outcomes.append((number.name, Outcome(seen, found == code and "ergonet resume" in said)))
     return all_of(outcomes)
 
 
+def _end_of(process: subprocess.Popen[str], seconds: float) -> int | None:
+    """The exit code of a process; None if it had to be killed after so many seconds."""
+    try:
+        return process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return None
+
+
 def _long() -> list[str]:
-    return ["fit", "two-moons", "--hidden", "3", "--chains", "2", "--warmup", "50", "--draws", "200000", "--quiet"]
+    return ["fit", "two-moons", "--hidden", "3", "--chains", "2", "--warmup", "50", "--draws", "30000", "--quiet"]
 
 
 _FULL = """
@@ -188,7 +198,9 @@ main()
 def _full_disk(folder: Path) -> Outcome:
     answer = _script(_FULL, [*COMMAND, "--out", "run"], folder)
     found = refused(answer)
-    return Outcome(found.seen, found.is_kept and "run" in found.seen and len(found.seen) > len("Error: [Errno 28]") + 60)
+    return Outcome(
+        found.seen, found.is_kept and "run" in found.seen and len(found.seen) > len("Error: [Errno 28]") + 60
+    )
 
 
 def _script(text: str, arguments: list[str], folder: Path) -> Answer:
@@ -208,23 +220,19 @@ def _removed_folder(folder: Path) -> Outcome:
     while fits.phase_of(folder / "run") in ("start", "setup", "warm-up") and process.poll() is None:
         time.sleep(0.02)
     shutil.rmtree(folder / "run", ignore_errors=True)
-    try:
-        code = process.wait(timeout=120)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return Outcome("went on for two minutes", is_kept=False)
+    code = _end_of(process, 120.0)
     said = (folder / "said.txt").read_text(encoding="utf-8").strip()
-    return Outcome(said[-200:], code == 1 and "Traceback" not in said and "run" in said)
+    return Outcome(f"exit code {code}: {said[-200:]}", code == 1 and "Traceback" not in said and "run" in said)
 
 
-def _strange_homes(folder: Path) -> Outcome:
+def _strange_homes(_folder: Path) -> Outcome:
     newline = here(*COMMAND, "--out", "a\nb")
     outcomes = [("newline in --out", Outcome(newline.err.strip() or "works", newline.code in (0, 1)))]
     if os.getuid() == 0:
         place = Path("/tmp") / f"homeless-{os.getpid()}"  # noqa: S108  a folder that another user can enter
         place.mkdir(mode=0o777)
         place.chmod(0o777)
-        environment = {name: value for name, value in fits.environment().items() if name not in ("HOME",)}
+        environment = {name: value for name, value in fits.environment().items() if name != "HOME"}
         environment.pop("XDG_CACHE_HOME", None)
         done = subprocess.run(
             [*fits.COMMAND, *COMMAND, "--out", "run"],

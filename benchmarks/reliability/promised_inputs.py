@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.reliability.fits import here
-from benchmarks.reliability.promises import Check, Outcome, all_of
 from benchmarks.reliability.promised_files import refused
+from benchmarks.reliability.promises import Check, Outcome, all_of
 
 SHORT = ("--hidden", "2", "--chains", "2", "--warmup", "10", "--draws", "10", "--quiet")
 

@@ -30,8 +30,8 @@ def _watched(call: Callable[[], Any]) -> tuple[Any, str]:
 def _sample(target: Any, kernel: Any = None, **settings: Any) -> Any:
     import ergonet
 
-    chosen = {"num_chains": 2, "num_warmup": 300, "num_draws": 500, "seed": 1, "progress": False} | settings
-    return ergonet.sample(target, kernel, **chosen)
+    chosen: dict[str, Any] = {"num_chains": 2, "num_warmup": 300, "num_draws": 500, "seed": 1, "progress": False}
+    return ergonet.sample(target, kernel, **(chosen | settings))
 
 
 def _normal(dim: int) -> Any:
@@ -42,7 +42,7 @@ def _normal(dim: int) -> Any:
     return ergonet.Target.from_logdensity(lambda q: -0.5 * jnp.sum(q**2), jnp.zeros(dim))
 
 
-def _cancellation(_: Path) -> Outcome:
+def _cancellation(_folder: Path) -> Outcome:
     import jax.numpy as jnp
 
     import ergonet
@@ -53,7 +53,7 @@ def _cancellation(_: Path) -> Outcome:
     return Outcome(f"{said or 'nothing is said'}{width}", "float64" in said or "double precision" in said)
 
 
-def _weighted_summary(_: Path) -> Outcome:
+def _weighted_summary(_folder: Path) -> Outcome:
     import jax.numpy as jnp
 
     import ergonet
@@ -70,14 +70,16 @@ def _weighted_summary(_: Path) -> Outcome:
     mean = np.average(draws, weights=weights)
     truth = float(np.sqrt(np.average((draws - mean) ** 2, weights=weights)))
     seen = float(samples.summary()["sd"].iloc[0])
-    return Outcome(f"sd in `summary` {seen:.4f}, weighted {truth:.4f}, of all draws {draws.std():.4f}", _near(seen, truth))
+    return Outcome(
+        f"sd in `summary` {seen:.4f}, weighted {truth:.4f}, of all draws {draws.std():.4f}", _near(seen, truth)
+    )
 
 
 def _near(value: float, truth: float, share: float = 0.02) -> bool:
     return abs(value - truth) < share * abs(truth)
 
 
-def _estimated_noise(_: Path) -> Outcome:
+def _estimated_noise(_folder: Path) -> Outcome:
     """Epochs are shuffled, so the noise of a step is not that of independent rows."""
     import jax.numpy as jnp
 
@@ -119,7 +121,7 @@ def _time_limits(folder: Path) -> Outcome:
     return Outcome(f"10 s in the warm-up: {in_warmup.seen}; 3 s with thin=2**30: {thinned.seen}", found.is_kept)
 
 
-def _sizes(_: Path) -> Outcome:
+def _sizes(_folder: Path) -> Outcome:
     from ergonet import NUTS
 
     cases: dict[str, Callable[[], Any]] = {
@@ -141,7 +143,7 @@ def _in_a_fork(queue: Any) -> None:
     queue.put(said if result is None else "sampled")
 
 
-def _fork(_: Path) -> Outcome:
+def _fork(_folder: Path) -> Outcome:
     _watched(lambda: _sample(_normal(2), num_warmup=10, num_draws=10))
     context: Any = multiprocessing.get_context("fork")
     queue = context.Queue()
@@ -157,7 +159,7 @@ def _fork(_: Path) -> Outcome:
     return Outcome(said, child.exitcode == 0)
 
 
-def _stiff_network(_: Path) -> Outcome:
+def _stiff_network(_folder: Path) -> Outcome:
     import ergonet
     from ergonet import MLP, BayesianNetwork, likelihoods, priors
 
@@ -167,16 +169,18 @@ def _stiff_network(_: Path) -> Outcome:
     prior = priors.NormalGamma(1.0, 0.5, "incoming")
     noise = likelihoods.GammaPrecision(0.05, 0.5)
     posterior = BayesianNetwork(MLP((4, 8, 1)), prior, likelihoods.Gaussian(noise)).condition(x, y)
-    samples, _ = _watched(lambda: _sample(posterior, ergonet.NUTS(), num_chains=4, num_warmup=500, num_draws=500))
+    samples, said = _watched(lambda: _sample(posterior, ergonet.NUTS(), num_chains=4, num_warmup=500, num_draws=500))
     if samples is None:
-        return Outcome(_, is_kept=False)
+        return Outcome(said, is_kept=False)
     diverging = int(samples.stats["diverging"].sum())
     moved = np.asarray(samples.stats["moved"]).mean(axis=1)
     stuck = int((moved < 0.5).sum())
-    return Outcome(f"{diverging} of 2000 transitions diverge, {stuck} of 4 chains are stuck", diverging < 200 and not stuck)
+    return Outcome(
+        f"{diverging} of 2000 transitions diverge, {stuck} of 4 chains are stuck", diverging < 200 and not stuck
+    )
 
 
-def _squares(_: Path) -> Outcome:
+def _squares(_folder: Path) -> Outcome:
     """The effective sample sizes of squares, of HMC with its own length and of NUTS."""
     import jax.numpy as jnp
 
@@ -188,7 +192,9 @@ def _squares(_: Path) -> Outcome:
     target = ergonet.Target.from_logdensity(model.log_density, jnp.zeros(model.dim))
     found: dict[str, tuple[float, float]] = {}
     for name, kernel in (("HMC", ergonet.HMC()), ("NUTS", ergonet.NUTS())):
-        samples, _ = _watched(lambda kernel=kernel: _sample(target, kernel, num_chains=4, num_warmup=1000, num_draws=1000))
+        samples, _ = _watched(
+            lambda kernel=kernel: _sample(target, kernel, num_chains=4, num_warmup=1000, num_draws=1000)
+        )
         draws = np.moveaxis(np.asarray(samples.positions, np.float64), -1, 0)
         centered = draws - draws.mean(axis=(1, 2), keepdims=True)
         sizes = [statistics.ess(one, chain_axis=1, draw_axis=2, method="bulk").min() for one in (draws, centered**2)]
@@ -197,7 +203,7 @@ def _squares(_: Path) -> Outcome:
     return Outcome(f"smallest ESS on arK, 4 x 1000 draws: {seen}", found["HMC"][1] >= 0.4 * found["NUTS"][1])
 
 
-def _stochastic_kernels(_: Path) -> Outcome:
+def _stochastic_kernels(_folder: Path) -> Outcome:
     import jax.numpy as jnp
 
     import ergonet
@@ -224,7 +230,7 @@ def _stochastic_kernels(_: Path) -> Outcome:
     )
 
 
-def _scaled_estimators(_: Path) -> Outcome:
+def _scaled_estimators(_folder: Path) -> Outcome:
     import ergonet
 
     rng = np.random.default_rng(0)
@@ -248,7 +254,7 @@ def _scaled_estimators(_: Path) -> Outcome:
     return Outcome("; ".join(f"{name}: {one.seen}" for name, one in outcomes), found.is_kept)
 
 
-def _named_parameters(_: Path) -> Outcome:
+def _named_parameters(_folder: Path) -> Outcome:
     import jax
 
     from ergonet import MLP, BayesianNetwork, likelihoods, priors

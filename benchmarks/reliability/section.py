@@ -54,7 +54,8 @@ class Section:
     @classmethod
     def from_table(cls, content: dict[str, Any]) -> "Section":
         """The section that `to_table` wrote."""
-        return cls(**{**content, "goals": [Goal(**one) for one in content["goals"]]})
+        goals = [Goal(**one) for one in content["goals"]]
+        return cls(**{name: value for name, value in content.items() if name != "goals"}, goals=goals)
 
     def to_table(self) -> dict[str, Any]:
         """Nested tables for JSON."""

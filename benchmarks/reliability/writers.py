@@ -15,6 +15,7 @@ first: with `--out`, with `--out --overwrite`, and without a path. *Mixed*: a ru
 settings are not those of one of the two. *Lost*: a fit that exits with 0 and whose run is not there, although no later
 fit was allowed to replace it. Runs are compared bit for bit with those of a fit alone."""
 SEEDS = (0, 1)
+PAIR = [Fit("nuts", seed, num_draws=50, num_warmup=30) for seed in SEEDS]
 MODES = ("--out", "--out --overwrite", "no path")
 COLUMNS = ("launches", "both succeeded", "one refused", "both failed", "mixed", "lost")
 
@@ -22,18 +23,17 @@ COLUMNS = ("launches", "both succeeded", "one refused", "both failed", "mixed", 
 def measure(bench: Bench) -> Section:
     """Start pairs of fits."""
     launches = bench.size(40, 3)
-    pair = [Fit("nuts", seed, num_draws=50, num_warmup=30) for seed in SEEDS]
-    for fit in pair:
+    for fit in PAIR:
         fit.write(bench.folder)
         fits.run(["fit", "--settings", fit.write(bench.folder).name, "--out", f"alone-{fit.seed}"], bench.folder)
     alone = [Stored.of(bench.folder / f"alone-{seed}") for seed in SEEDS]
-    numbers, notes = random.Random(0), list[str]()
+    numbers, notes = random.Random(0), list[str]()  # noqa: S311
     delays = [numbers.uniform(0.0, 3.0) for _ in range(launches)]
     by_mode = {mode: Counter[str]() for mode in MODES}
 
     def launch(index: int) -> None:
         mode = MODES[index % len(MODES)]
-        by_mode[mode] += _launch(bench.folder / f"launch-{index}", pair, alone, mode, delays[index], notes)
+        by_mode[mode] += _launch(bench.folder / f"launch-{index}", mode, delays[index], alone=alone, notes=notes)
 
     with ThreadPoolExecutor(max(1, bench.workers // 2)) as pool:
         list(pool.map(launch, range(launches)))
@@ -47,13 +47,11 @@ def measure(bench: Bench) -> Section:
     return Section("Two writers on one path", ABOUT, goals, ("mode", *COLUMNS), rows, notes[:20])
 
 
-def _launch(
-    folder: Path, pair: list[Fit], alone: list[Stored], mode: str, delay: float, notes: list[str]
-) -> Counter[str]:
+def _launch(folder: Path, mode: str, delay: float, *, alone: list[Stored], notes: list[str]) -> Counter[str]:
     folder.mkdir()
     paths = ["--out", "run"] if mode.startswith("--out") else []
     paths += ["--overwrite"] if "--overwrite" in mode else []
-    commands = [["fit", "--settings", str(fit.write(folder)), "--quiet", *paths] for fit in pair]
+    commands = [["fit", "--settings", str(fit.write(folder)), "--quiet", *paths] for fit in PAIR]
     first = fits.start(commands[0], folder, log=folder / "0.txt")
     time.sleep(delay)
     second = fits.start(commands[1], folder, log=folder / "1.txt")
