@@ -38,6 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", action="store_true", help="measure nothing but the sections that are named")
     parser.add_argument("--out", type=Path, help="folder of reliability.md and .json; docs/results unless quick")
     parser.add_argument("--kept", type=Path, help="folder of finished sections; build/reliability unless given")
+    parser.add_argument("--share", type=float, default=1.0, help="of the full numbers, for a shorter run")
     options = parser.parse_args(arguments)
     name = "reliability-quick" if options.quick else "reliability"
     kept = options.kept or ROOT / "build" / name
@@ -50,18 +51,20 @@ def main(arguments: list[str] | None = None) -> int:
     for section in SECTIONS:
         file = kept / f"{section}.json"
         if section in chosen and not file.exists():
-            _measure(section, file, is_quick=options.quick)
+            _measure(section, file, is_quick=options.quick, share=options.share)
         if file.exists():
             found[section] = json.loads(file.read_text(encoding="utf-8"))
-    return _write(out, found, "python -m benchmarks.reliability" + (" --quick" if options.quick else ""), options.quick)
+    words = ["python -m benchmarks.reliability", *(["--quick"] if options.quick else [])]
+    words += [f"--share {options.share:g}"] if options.share != 1 else []
+    return _write(out, found, " ".join(words), is_quick=options.quick)
 
 
-def _measure(name: str, file: Path, *, is_quick: bool) -> None:
+def _measure(name: str, file: Path, *, is_quick: bool, share: float) -> None:
     print(f"{name}: {SECTIONS[name]}", flush=True)
     began = time.perf_counter()
     folder = Path(tempfile.mkdtemp(prefix=f"reliability-{name}-"))
     try:
-        section = measure(name, Bench(folder, is_quick))
+        section = measure(name, Bench(folder, is_quick, share))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     seconds = time.perf_counter() - began
@@ -71,7 +74,7 @@ def _measure(name: str, file: Path, *, is_quick: bool) -> None:
     print(f"{name}: {seconds:.0f} s", flush=True)
 
 
-def _write(folder: Path, found: dict[str, dict[str, Any]], command: str, is_quick: bool) -> int:  # noqa: FBT001
+def _write(folder: Path, found: dict[str, dict[str, Any]], command: str, *, is_quick: bool) -> int:
     seconds = {name: content.pop("seconds") for name, content in found.items()}
     sections = {name: Section.from_table(content) for name, content in found.items()}
     about = page.describe(command, quick=is_quick, settings={})

@@ -71,7 +71,7 @@ class Fit:
 
     def write(self, folder: Path) -> Path:
         """Write the settings file; its path."""
-        from ergonet.cli.toml import to_toml
+        from ergonet.runs.toml import to_toml
 
         file = folder / f"{self.kernel}-{self.seed}-{self.num_draws}.toml"
         file.write_text(to_toml(self.table()), encoding="utf-8")
@@ -123,16 +123,16 @@ class Answer:
 
 def here(*arguments: str) -> Answer:
     """Run the command `ergonet` in this process; raises what a person would see with a traceback."""
-    import typer
-
     from ergonet.cli.main import app
 
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:
-            code = app(list(arguments), standalone_mode=False)
-        except typer.Exit as stopped:
-            code = stopped.exit_code
+            app(list(arguments))
+        except SystemExit as ended:
+            code = ended.code
+        else:
+            code = 0
     return Answer(int(code or 0), out.getvalue(), err.getvalue())
 
 

@@ -77,16 +77,18 @@ class Bench:
     Attributes:
         folder: an empty folder for files.
         is_quick: whether the sizes are those of a quick run.
+        share: the share of the full sizes that is run.
         workers: processes at a time.
     """
 
     folder: Path
     is_quick: bool
+    share: float = 1.0
     workers: int = 2
 
     def size(self, full: int, quick: int) -> int:
         """The one of two sizes that holds."""
-        return quick if self.is_quick else full
+        return quick if self.is_quick else max(quick, round(self.share * full))
 
     def say(self, message: str) -> None:
         """Print a line of progress."""
