@@ -23,7 +23,8 @@ QUICK := "not (statistical or slow or browser or gpu)"
 # Quick tests compile more than they run, so their programs are not optimized.
 QUICK_COMPILER := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 
-.PHONY: help setup demo test test-fast test-statistical test-browser test-long coverage lint format bench docs clean
+.PHONY: help setup demo test test-fast test-statistical test-browser test-long coverage lint format bench reliability \
+	reliability-quick docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 20
@@ -81,6 +82,13 @@ format: $(STAMP)  ## mend what ruff can mend
 
 bench: $(BENCH_STAMP)  ## speed against the peers; writes docs/results/speed.md
 	$(BIN)/python -m benchmarks.run $(BENCH_ARGUMENTS)
+
+reliability: $(STAMP)  ## kills, crashes, damage, calibration and known faults; hours; writes docs/results/reliability.md
+	$(BIN)/python -m benchmarks.reliability
+
+reliability-quick: $(STAMP)  ## the same with small numbers, in minutes; writes build/reliability-quick/reliability.md
+	rm -rf build/reliability-quick
+	$(BIN)/python -m benchmarks.reliability --quick
 
 docs: $(DOCS_STAMP)  ## build the documentation site, build/docs/html/index.html; warnings are errors
 	$(BIN)/python tools/draw_layers.py
