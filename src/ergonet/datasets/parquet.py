@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from ergonet._errors import DataError, shown
-from ergonet.datasets.limits import check_decompressed, check_table, largest_bytes
+from ergonet.datasets import limits
+from ergonet.datasets.limits import check_decompressed, check_name_lengths, check_table
 from ergonet.datasets.validation import row_name
 
 _NESTED = (list, tuple, dict, set, np.ndarray)
@@ -28,6 +29,7 @@ def read_parquet(file: Path) -> pd.DataFrame:
 
     try:
         with pq.ParquetFile(file) as opened:
+            check_name_lengths(opened.schema_arrow.names, file=file)
             _check_sizes(opened.metadata, file)
         table = pd.read_parquet(file)
     except (pa.ArrowException, *_DAMAGED) as error:
@@ -50,7 +52,7 @@ def _check_sizes(about: Any, file: Path) -> None:
     groups = [about.row_group(group) for group in range(about.num_row_groups)]
     stored = sum(group.total_byte_size for group in groups)
     check_decompressed(stored, file=file)
-    if about.num_rows * stored > largest_bytes():  # repeated texts could be that long
+    if about.num_rows * stored > limits.largest_bytes():  # repeated texts could be that long
         _check_texts([group.column(index) for group in groups for index in range(group.num_columns)], file)
 
 

@@ -262,9 +262,9 @@ def _check_archive(file: Path) -> None:
                 version = np.lib.format.read_magic(stream)
                 read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
                 shape, _, dtype = read(stream)
-            check_table(shape[0] if shape else 1, math.prod(shape[1:]), file=f"{file}: array {member.filename!r}")
             if math.prod(shape) * dtype.itemsize > member.file_size:
                 raise ValueError(f"{member.filename} claims the shape {shape}, but holds {member.file_size} bytes")
+            check_table(shape[0] if shape else 1, math.prod(shape[1:]), file=f"{file}: array {member.filename!r}")
 
 
 def _plain(array: np.ndarray, name: str, file: Path) -> np.ndarray:
