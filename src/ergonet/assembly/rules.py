@@ -143,7 +143,7 @@ def whole(least: int, most: int = LARGEST_COUNT) -> Rule:
         _require(is_integer(value) and least <= value <= most)
         return int(value)
 
-    return Rule(f"a whole number of at least {least} and at most {most}", read, int)
+    return Rule(f"a whole number, at most {most} and at least {least}", read, int)
 
 
 def share() -> Rule:

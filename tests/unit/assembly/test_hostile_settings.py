@@ -51,7 +51,7 @@ def test_integers_beyond_all_floats_are_no_numbers(value):
         ("a = " + "9" * 5000, "is not TOML: Exceeds the limit"),
         ("a = " + "[" * 5000, "is not TOML: maximum recursion"),
         ("a." * 3000 + "a = 1", "is not TOML|There is no table"),
-        ("[run]\nthin = 0x" + "f" * 6000, "`--thin` .* at most 1073741824, got "),
+        ("[run]\nthin = 0x" + "f" * 6000, "`--thin` .* at most 1073741824 and at least 1, got "),
         ("#" * 2**20 + "\n", "is larger than 1024 KiB: no settings"),
         ("x" * 5000 + " = {}", "There is no table .x{80}. of settings"),
         ("\ufeff[network]\nhidden = 3", None),

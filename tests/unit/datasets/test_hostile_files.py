@@ -142,7 +142,7 @@ def test_texts_that_a_file_holds_once_are_counted_as_often_as_they_occur(tmp_pat
     assert (tmp_path / "table.parquet").stat().st_size < 2**16
     with pytest.raises(DataError, match=r"table\.parquet would take 1\.9 MiB"):
         read_table(tmp_path / "table.parquet")
-    texts.astype(str).to_frame("b").to_parquet(
+    pd.DataFrame({"b": ["x" * 2000] * 2000}).to_parquet(
         tmp_path / "table.parquet", use_dictionary=False, column_encoding={"b": "DELTA_BYTE_ARRAY"}
     )
     with pytest.raises(DataError, match="column 'b' has the encoding DELTA_BYTE_ARRAY"):
