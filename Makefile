@@ -19,12 +19,13 @@ DEMO := ergonet fit digits --out demo-run --overwrite
 WORKERS ?= 2
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --durations 10
 BENCH_ARGUMENTS ?=
+EXAMPLES ?= 1000
 QUICK := "not (statistical or slow or browser or gpu)"
 # Quick tests compile more than they run, so their programs are not optimized.
 QUICK_COMPILER := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 
-.PHONY: help setup demo test test-fast test-statistical test-browser test-long coverage lint format bench reliability \
-	reliability-quick docs clean
+.PHONY: help setup demo test test-fast test-statistical test-browser test-long fuzz coverage lint format bench \
+	reliability reliability-quick docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 20
@@ -63,6 +64,9 @@ test-browser: $(STAMP)  ## open reports in headless Chromium
 
 test-long: $(STAMP)  ## plant faults and see each of them caught; writes tests/faults/README.md; has no time limit
 	$(BIN)/python -m tests.faults.run
+
+fuzz: $(STAMP)  ## other inputs of all kinds in every run, EXAMPLES of each; has no time limit
+	ERGONET_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -o addopts="--import-mode=importlib --strict-markers" tests/fuzz
 
 coverage: $(COVERAGE_STAMP)  ## statements that the quick tests run; writes docs/results/coverage.md
 	COVERAGE_CORE=sysmon XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) -m $(QUICK) --cov=ergonet --cov-report=

@@ -16,7 +16,16 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 # Examples are the same on every run and every machine; a slow first example is a compilation, not a defect.
 hypothesis.settings.register_profile("ergonet", derandomize=True, deadline=None, max_examples=30)
-hypothesis.settings.load_profile("ergonet")
+# `make fuzz`: other examples in every run.
+EXAMPLES = os.environ.get("ERGONET_FUZZ_EXAMPLES")
+hypothesis.settings.register_profile(
+    "fuzz",
+    deadline=None,
+    max_examples=int(EXAMPLES or 30),
+    suppress_health_check=list(hypothesis.HealthCheck),
+    print_blob=True,
+)
+hypothesis.settings.load_profile("fuzz" if EXAMPLES else "ergonet")
 
 CPU_KEY = "ergonet-cpu"
 CPU_SECONDS: dict[str, float] = {}

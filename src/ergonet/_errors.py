@@ -6,7 +6,8 @@ Every message names the argument, column or leaf, says what was found, and says 
 import re
 from collections.abc import Iterable
 
-# Characters that command a terminal or reorder text: control characters, separators of lines, marks of direction, lone surrogates.
+# Characters that command a terminal or reorder text: control characters, separators of lines, marks of direction, lone
+# surrogates.
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 LONGEST_SHOWN = 80  # characters of a value

@@ -157,7 +157,7 @@ def _first_line(thing: Any) -> str:
 
 
 def _check_sort(what: str, value: Any, default: Any) -> None:
-    """Reject values of the wrong sort: a number or a list for a name, no list for a list, integers beyond all floats."""
+    """Reject a number or a list for a name, anything but a list for a list, and integers beyond all floats."""
     if is_integer(value) and not is_number(value):
         raise SettingError(f"{what} is too large, got {shown(value)}.")
     if isinstance(default, str) and isinstance(value, int | float | list | tuple | Mapping):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-from ergonet._checks import is_integer, is_number
+from ergonet._checks import LARGEST_COUNT, is_integer, is_number
 from ergonet._errors import LONGEST_SHOWN, SettingError, shown, suggest
 
 Table = Mapping[str, Any]
@@ -136,15 +136,14 @@ def switch() -> Rule:
     return Rule("true or false", read, bool)
 
 
-def whole(least: int, most: int | None = None) -> Rule:
-    """An integer of at least `least` and, if given, at most `most`."""
+def whole(least: int, most: int = LARGEST_COUNT) -> Rule:
+    """An integer of at least `least` and at most `most`."""
 
     def read(value: Any) -> int:
-        _require(is_integer(value) and value >= least and (most is None or value <= most))
+        _require(is_integer(value) and least <= value <= most)
         return int(value)
 
-    upper = "" if most is None else f" and at most {most}"
-    return Rule(f"a whole number of at least {least}{upper}", read, int)
+    return Rule(f"a whole number, at most {most} and at least {least}", read, int)
 
 
 def share() -> Rule:

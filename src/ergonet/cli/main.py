@@ -179,7 +179,7 @@ def verify(run: Run) -> None:
         from ergonet.cli import verifying
 
         lines, is_intact = verifying.verify(RunDirectory(Path(run)))
-        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.write(visible("\n".join(lines)) + "\n")
     raise typer.Exit(0 if is_intact else BAD_INPUT)
 
 

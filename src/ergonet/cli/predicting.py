@@ -121,6 +121,7 @@ def _without_formulas(table: "pd.DataFrame") -> "pd.DataFrame":
 def _write(table: "pd.DataFrame", path: Path) -> None:
     """Replace the file atomically once it is complete."""
     unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.unlink(missing_ok=True)  # a link there would be followed
     try:
         if path.suffix.lower() == ".csv":
             _without_formulas(table).to_csv(unfinished, index=False)

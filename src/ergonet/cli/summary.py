@@ -151,5 +151,5 @@ def _show_rich(table: list[Row]) -> None:
     shown.add_column(justify="right")
     shown.add_column(style="dim")
     for row in table:
-        shown.add_row(*row)
+        shown.add_row(*map(visible, row))
     Console().print(shown, markup=False, highlight=False)

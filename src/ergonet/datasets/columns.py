@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from ergonet._errors import DataError
+from ergonet._errors import DataError, shown
 from ergonet.datasets.validation import Label, as_float, as_labels, capital, nearest, position_of, row_name, shorten
 
 # A spread this small relative to the values is rounding error, even of values that are sums.
@@ -130,7 +130,7 @@ def one_hot(
     for row, (label, index) in enumerate(zip(labels, found, strict=True)):
         if index is None:
             raise DataError(
-                f"Column {column!r} of {argument} has the category {label!r} at {row_name(row)}, which does not "
+                f"Column {column!r} of {argument} has the category {shown(label)} at {row_name(row)}, which does not "
                 f"occur in the training rows. {nearest(str(label), [str(one) for one in categories])} "
                 "Correct the value, remove the row, or train with rows of that category."
             )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from ergonet._errors import DataError
+from ergonet._errors import LONGEST_SHOWN, DataError
 from ergonet.datasets.columns import extreme_row, mean_and_sd, one_hot
 from ergonet.datasets.preprocessing import UNSCALED, Preprocessing
 from ergonet.datasets.validation import Label, as_labels, as_targets, row_name, shorten, sorted_labels
@@ -151,7 +151,7 @@ def _target_scale(
 def _report_constant(dropped: Mapping[str, Any], count: int) -> None:
     if not dropped:
         return
-    shown = shorten([f"{name!r} (always {value})" for name, value in dropped.items()])
+    shown = shorten([f"{name!r} (always {str(value)[:LONGEST_SHOWN]})" for name, value in dropped.items()])
     if len(dropped) == count:
         raise DataError(
             f"All {count} input columns are constant over the training rows: {shown}. "

@@ -16,19 +16,18 @@ import pandas as pd
 
 from ergonet._errors import DataError
 from ergonet.datasets import registry
-from ergonet.datasets.limits import check_decompressed
-from ergonet.datasets.validation import check_rows, row_name, shorten
+from ergonet.datasets.limits import check_decompressed, check_name_lengths, check_table
+from ergonet.datasets.parquet import read_parquet
+from ergonet.datasets.validation import check_rows, shorten
 
 _HEAD_CHARACTERS = 65536
+_LONGEST_LINE = 2**26  # characters: names of more columns than are read
 _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", r"\s+": "white space"}
 # The default list of pandas without "None", which some tables use as a category.
 _MISSING = ["", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "#N/A", "<NA>"]
 
-_NESTED = (list, tuple, dict, set, np.ndarray)
 # What `zipfile` and NumPy raise for archives that are cut off, altered, encrypted or compressed by other methods.
 _DAMAGED = (ValueError, OSError, EOFError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
-# What pandas raises for the metadata of its own that a damaged file holds.
-_DAMAGED_PARQUET = (OSError, ValueError, TypeError, LookupError, AttributeError, MemoryError)
 
 
 def read_table(path: str | os.PathLike[str], *, minimum_rows: int = 1) -> pd.DataFrame:
@@ -66,6 +65,7 @@ def read_table(path: str | os.PathLike[str], *, minimum_rows: int = 1) -> pd.Dat
     if file.stat().st_size == 0:
         raise DataError(f"{file} is empty (0 bytes). Check that it was written completely.")
     table = reader(file)
+    check_name_lengths(map(str, table.columns), file=file)
     check_rows(len(table), argument=f"the file {file}", minimum=minimum_rows)
     return table
 
@@ -114,6 +114,8 @@ def _read_text(file: Path, *, delimiters: Sequence[str], header_required: bool) 
         )
     has_header = header_required or not any(numeric)
     names = first if has_header else [f"column_{i + 1}" for i in range(len(first))]
+    check_name_lengths(names, file=file)
+    check_table(_count_lines(file), len(names), file=file)  # missing fields take space, too
     _check_names(names, file)
     return _parse(file, delimiter, names, has_header=has_header, comments=not header_required)
 
@@ -122,7 +124,8 @@ def _first_lines(file: Path, *, comments: bool) -> list[str]:
     """Nonempty lines from the head of the file; raises an error if it is not a text table."""
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
-            head = stream.read(_HEAD_CHARACTERS)
+            first = stream.readline(_LONGEST_LINE)
+            head = first + stream.read(_HEAD_CHARACTERS)
     except UnicodeDecodeError as error:
         raise _not_text(file, f"byte {error.start} is not valid UTF-8") from error
     if "\0" in head:
@@ -130,13 +133,18 @@ def _first_lines(file: Path, *, comments: bool) -> list[str]:
     if head.lstrip()[:1] in ("<", "{"):
         raise _not_text(file, f"it looks like a web page or JSON: {head.lstrip()[:30]!r}")
     lines = [line for line in head.splitlines() if line.strip()]
-    if len(head) == _HEAD_CHARACTERS and len(lines) > 1:
+    if len(head) - len(first) == _HEAD_CHARACTERS and len(lines) > 1:
         lines.pop()  # the last line may be incomplete
     if comments:
         lines = [line for line in lines if not line.lstrip().startswith("#")]
     if not lines:
         raise DataError(f"{file} is empty: no line contains data. Check that it was written completely.")
     return lines[:50]
+
+
+def _count_lines(file: Path) -> int:
+    with file.open("rb") as stream:
+        return sum(part.count(b"\n") + part.count(b"\r") for part in iter(lambda: stream.read(2**20), b""))
 
 
 def _not_text(file: Path, reason: str) -> DataError:
@@ -158,7 +166,10 @@ def _sniff(lines: list[str], delimiters: Sequence[str]) -> str | None:
 def _fields(line: str, delimiter: str) -> list[str]:
     if delimiter == r"\s+":
         return line.split()
-    return [field.strip() for field in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))]
+    try:
+        return [field.strip() for field in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))]
+    except csv.Error:  # a field of more than 128 KiB: this is another delimiter, or no table
+        return [line]
 
 
 def _is_number(text: str) -> bool:
@@ -219,32 +230,6 @@ def _ragged(file: Path, delimiter: str, width: int, where: str) -> str:
     )
 
 
-def _read_parquet(file: Path) -> pd.DataFrame:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(file) as opened:
-            about = opened.metadata
-            # Repeated values take next to nothing in the file, so count 8 bytes for each as well.
-            stored = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
-            check_decompressed(max(stored, 8 * about.num_rows * about.num_columns), file=file)
-        table = pd.read_parquet(file)
-    except (pa.ArrowException, *_DAMAGED_PARQUET) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{file} is not a readable Parquet file: {error}") from error
-    for name in table.columns:
-        nested = [isinstance(one, _NESTED) for one in table[name]] if table[name].dtype == object else []
-        if any(nested):
-            row = nested.index(True)
-            raise DataError(
-                f"{file}: column {str(name)!r} holds lists or records; the first, {str(table[name].iloc[row])[:60]!r}, "
-                f"is in {row_name(row)}. Give every entry a column of its own."
-            )
-    return table
-
-
 def _read_arrays(file: Path) -> pd.DataFrame:
     try:
         _check_archive(file)
@@ -279,6 +264,7 @@ def _check_archive(file: Path) -> None:
                 shape, _, dtype = read(stream)
             if math.prod(shape) * dtype.itemsize > member.file_size:
                 raise ValueError(f"{member.filename} claims the shape {shape}, but holds {member.file_size} bytes")
+            check_table(shape[0] if shape else 1, math.prod(shape[1:]), file=f"{file}: array {member.filename!r}")
 
 
 def _plain(array: np.ndarray, name: str, file: Path) -> np.ndarray:
@@ -287,9 +273,20 @@ def _plain(array: np.ndarray, name: str, file: Path) -> np.ndarray:
         raise DataError(
             f"{file}: array {name!r} has the type {array.dtype}. Save plain arrays of real numbers, text or dates."
         )
+    if array.dtype.kind in "mM" and np.datetime_data(array.dtype)[0] == "generic":
+        raise DataError(f"{file}: array {name!r} holds durations without a unit. Save them as plain numbers.")
+    if array.dtype.kind == "U":
+        _check_text(array, name, file)
     if 0 in array.shape[1:]:
         raise DataError(f"{file}: array {name!r} has shape {array.shape}, so no columns. At least one is needed.")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _check_text(array: np.ndarray, name: str, file: Path) -> None:
+    try:
+        "".join(array.reshape(-1).tolist()).encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{file}: array {name!r} holds text that is not valid Unicode: {error}.") from error
 
 
 def _table_of_arrays(arrays: dict[str, np.ndarray], file: Path) -> pd.DataFrame:
@@ -324,7 +321,7 @@ _READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
     ".txt": _read_loose,
     ".data": _read_loose,
     ".dat": _read_loose,
-    ".parquet": _read_parquet,
-    ".pq": _read_parquet,
+    ".parquet": read_parquet,
+    ".pq": read_parquet,
     ".npz": _read_arrays,
 }

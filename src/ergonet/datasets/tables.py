@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from ergonet._errors import DataError, SettingError, suggest
+from ergonet._errors import DataError, SettingError, shown, suggest
 from ergonet.datasets.columns import column_values
 from ergonet.datasets.dataset import Dataset
 from ergonet.datasets.learning import learn
@@ -73,7 +73,7 @@ def from_table(
     check_test_fraction(test_fraction)
     check_seed(seed)
     if task is not None and task not in TASKS:
-        raise SettingError(f"`task`: there is no task {task!r}. {suggest(str(task), TASKS)}")
+        raise SettingError(f"`task`: there is no task {shown(task)}. {suggest(task, TASKS)}")
     table = _Table.read(frame, target, argument="the table")
     task = table.task() if task is None else task
     values, features = table.targets(task), table.features(one_hot=one_hot)
@@ -231,7 +231,7 @@ class _Table:
         if not declared and _share_of_numbers(column) > 0.5:
             numbers = as_numbers(column, column=name, argument=self.argument)
             raise DataError(
-                f"Column {name!r} of {self.argument} holds numbers written as text: {column[0]!r} at "
+                f"Column {name!r} of {self.argument} holds numbers written as text: {shown(column[0])} at "
                 f"{row_name(0)}. Convert it, for example with `frame[{name!r}].astype(float)`."
                 f"{' There are missing values too.' if np.isnan(numbers).any() else ''}"
             )
@@ -247,12 +247,13 @@ class _Table:
                 "columns, or remove the column."
             )
             raise DataError(
-                f"Column {name!r} of {self.argument} is not numeric: {entries[0]!r} at {row_name(0)}.{also} {advice}"
+                f"Column {name!r} of {self.argument} is not numeric: {shown(entries[0])} at {row_name(0)}.{also} "
+                f"{advice}"
             )
         if len(set(entries)) == len(entries):
             raise DataError(
                 f"Column {name!r} of {self.argument} has a different category in every row, the first is "
-                f"{entries[0]!r}: it looks like a name or an identifier. Remove the column."
+                f"{shown(entries[0])}: it looks like a name or an identifier. Remove the column."
             )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int32, Shaped
 
 from ergonet._checks import is_integer
-from ergonet._errors import DataError, SettingError, suggest, visible
+from ergonet._errors import DataError, SettingError, shown, suggest, visible
 
 LONG_LIST = 30
 _LABEL_ADVICE = "labels must be strings, numbers or true/false."
@@ -94,7 +94,7 @@ def check_finite(
 
 def _bad_entries(label: str, bad: Bool[np.ndarray, "rows"], value: object) -> str:
     count = int(bad.sum())
-    kind = "a missing value (NaN)" if is_missing(value) else f"an infinite value ({value})"
+    kind = "a missing value (NaN)" if is_missing(value) else f"an infinite value ({as_float(value)})"
     total = "1 such value" if count == 1 else f"{count} missing or infinite values"
     return (
         f"{capital(label)} has {kind} at {row_name(int(np.flatnonzero(bad)[0]))}; {total} in this "
@@ -117,7 +117,7 @@ def as_numbers(values: object, *, column: str, argument: str) -> Float[np.ndarra
     if bad:
         found = "1 value that is not a number" if len(bad) == 1 else f"{len(bad)} values that are not numbers"
         raise DataError(
-            f"Column {column!r} of {argument} holds {found}: the first is {entries[bad[0]]!r} at "
+            f"Column {column!r} of {argument} holds {found}: the first is {shown(entries[bad[0]])} at "
             f"{row_name(bad[0])}. Correct it, or remove the row or the column."
         )
     return np.array(numbers, dtype=np.float64)
@@ -213,7 +213,7 @@ def as_labels(values: object, *, argument: str) -> list[Label]:
     for row, label in enumerate(labels):
         if not isinstance(label, (str, bool, int, float)):
             raise DataError(
-                f"{capital(argument)} holds a {type(label).__name__} at {row_name(row)}: {label!r}. "
+                f"{capital(argument)} holds a {type(label).__name__} at {row_name(row)}: {shown(label)}. "
                 f"{capital(_LABEL_ADVICE)}"
             )
     return labels
@@ -238,18 +238,18 @@ def label_classes(labels: Sequence[Label], *, argument: str) -> tuple[Label, ...
     for row, label in enumerate(labels):
         first_rows.setdefault(type(label).__name__, row)
     if len(first_rows) > 1:
-        found = " and ".join(f"{labels[row]!r} at {row_name(row)}" for row in first_rows.values())
+        found = " and ".join(f"{shown(labels[row])} at {row_name(row)}" for row in first_rows.values())
         raise DataError(f"{capital(argument)} mixes labels of several types: {found}. Convert them to one type.")
     classes = sorted_labels(labels)
     if len(classes) == 1:
         raise DataError(
-            f"{capital(argument)} has only one class: every row is {classes[0]!r}. "
+            f"{capital(argument)} has only one class: every row is {shown(classes[0])}. "
             "At least two classes are needed; check that the right column was chosen."
         )
     if len(classes) == len(labels):
         raise DataError(
             f"{capital(argument)} has as many classes as rows ({len(classes)}): every label is different, "
-            f"the first is {labels[0]!r}. Choose another column, or set task='regression' for a quantity."
+            f"the first is {shown(labels[0])}. Choose another column, or set task='regression' for a quantity."
         )
     return classes
 
@@ -277,8 +277,8 @@ def encode_labels(labels: Sequence[Label], classes: Sequence[Label], *, argument
     for row, (label, index) in enumerate(zip(labels, found, strict=True)):
         if index is None:
             raise DataError(
-                f"{capital(argument)} has the label {label!r} at {row_name(row)}, which does not occur in "
-                f"the training rows. Known: {shorten([repr(one) for one in classes])}. "
+                f"{capital(argument)} has the label {shown(label)} at {row_name(row)}, which does not occur in "
+                f"the training rows. Known: {shorten([shown(one) for one in classes])}. "
                 "Remove the row, or train with that class."
             )
     return np.array(found, dtype=np.int32)
@@ -316,4 +316,4 @@ def check_seed(seed: int) -> None:
         SettingError: The seed is out of range.
     """
     if not is_integer(seed) or not 0 <= seed < 2**32:
-        raise SettingError(f"`seed` must be an integer from 0 to {2**32 - 1}, got {seed!r}.")
+        raise SettingError(f"`seed` must be an integer from 0 to {2**32 - 1}, got {shown(seed)}.")

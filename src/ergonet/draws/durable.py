@@ -50,7 +50,8 @@ def replacing(path: Path, *, previous: Path | None = None) -> Generator[IO[bytes
         previous: the new name of the file that is replaced; None: it is deleted.
     """
     unfinished = temporary(path)
-    with unfinished.open("wb") as file:
+    unfinished.unlink(missing_ok=True)  # a link there would be followed
+    with unfinished.open("xb") as file:
         yield file
         file.flush()
         os.fsync(file.fileno())

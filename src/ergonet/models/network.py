@@ -96,7 +96,8 @@ class MLP(AbstractNetwork):
             bias: whether every layer has a bias.
 
         Raises:
-            SettingError: a size is not a positive integer, there are too many weights, the activation is not known, or `bias` is not a boolean.
+            SettingError: a size is not a positive integer, there are too many weights, the activation is not known, or
+                `bias` is not a boolean.
         """
         sizes = tuple(sizes)
         if len(sizes) < 2:

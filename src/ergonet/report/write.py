@@ -8,6 +8,7 @@ from pathlib import Path
 
 from markupsafe import Markup, escape
 
+from ergonet._errors import visible
 from ergonet.report import hyperparameters, mixing, overview, predictions, wording
 from ergonet.report.record import RunRecord
 
@@ -65,7 +66,7 @@ def _render(record: RunRecord) -> str:
         settings=list(wording.flat_settings(record.settings)),
         versions=overview.versions(record),
     )
-    return page.replace(" %", "\N{NO-BREAK SPACE}%").lstrip()
+    return visible(page.replace(" %", "\N{NO-BREAK SPACE}%").lstrip())
 
 
 def _code(sentence: str) -> Markup:

@@ -1,0 +1,63 @@
+"""Tables of any content: a sound data set, or one error."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ergonet.datasets import from_table, read_table
+from tests.fuzz import strategies
+from tests.fuzz.outcomes import outcome
+
+FILES = {
+    ".csv": strategies.delimited(),
+    ".txt": strategies.delimited(),
+    ".npz": strategies.archives(),
+    ".parquet": strategies.parquets(),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("tables")
+
+
+@pytest.mark.parametrize("suffix", FILES)
+@given(data=st.data())
+def test_files(suffix: str, folder: Path, data: st.DataObject):
+    file = folder / f"table{suffix}"
+    file.write_bytes(data.draw(FILES[suffix]))
+    table = outcome(lambda: read_table(file))
+    if table is None:
+        return
+    assert isinstance(table, pd.DataFrame)
+    assert len(table) >= 1
+    target = data.draw(st.sampled_from([*map(str, table.columns), "missing"]))
+    check_dataset(table, target, data)
+
+
+def check_dataset(table: pd.DataFrame, target: str, data: st.DataObject) -> None:
+    """The network sees numbers of order 1, or the person an error."""
+    one_hot, share = data.draw(st.booleans()), data.draw(st.sampled_from([0.0, 0.2, 0.5]))
+    task = data.draw(st.sampled_from([None, "classification", "regression"]))
+    dataset = outcome(lambda: from_table(table, target, task=task, one_hot=one_hot, test_fraction=share))
+    if dataset is None:
+        return
+    for part in (dataset.x_train, dataset.y_train, dataset.x_test, dataset.y_test):
+        assert np.isfinite(part).all()
+    assert len(dataset.x_train) >= 2
+    assert dataset.x_train.shape[1] >= 1
+    np.testing.assert_allclose(dataset.x_train.mean(axis=0), 0.0, atol=1e-3)
+    np.testing.assert_allclose(dataset.x_train.std(axis=0), 1.0, atol=1e-3)
+    if dataset.task == "regression":
+        np.testing.assert_allclose(dataset.y_train.std(axis=0), 1.0, atol=1e-3)
+        back = dataset.preprocessing.inverse_mean(dataset.y_train)
+        assert np.isfinite(back).all()
+    else:
+        assert set(dataset.y_train.tolist()) == set(range(len(dataset.preprocessing.classes)))
+    again = outcome(lambda: dataset.preprocessing.transform(table))
+    assert again is not None
+    assert len(again) == len(table)
