@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ergonet._types import Array, Count
+from ergonet._types import Array, Count, Int
 from ergonet.adaptation.learner import Transition
 from ergonet.adaptation.machine import Adaptation
 from ergonet.inference import chains
@@ -35,7 +35,7 @@ class _Moving(eqx.Module):
     record: ChainRecord
     trajectory: Any
     tuning: Tuning
-    index: Count
+    index: Int[Array, "..."]
     draws: Draws
 
 

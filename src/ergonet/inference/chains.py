@@ -19,7 +19,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Shaped
 
 from ergonet._keys import key_of_words
-from ergonet._types import Array, Count, Flag, Float, Key, PRNGKey, Scalar, UInt
+from ergonet._types import Array, Count, Flag, Float, Int, Key, PRNGKey, Scalar, UInt
 from ergonet.adaptation.learner import Transition
 from ergonet.adaptation.machine import Adaptation
 from ergonet.draws import statistics
@@ -54,7 +54,7 @@ class PartialDraw(eqx.Module):
         totals: their statistics by name.
     """
 
-    count: Count
+    count: Int[Array, "..."]
     totals: dict[str, Any]
 
     @staticmethod
@@ -87,7 +87,14 @@ class Stretch(eqx.Module):
     @staticmethod
     def of(count: int, *, work: int, thin: int) -> "Stretch":
         """From Python integers, below 2^31."""
-        return Stretch(*(np.asarray(number, np.int32) for number in (count, work, thin)))
+        return Stretch(*jax.device_put(tuple(np.asarray(number, np.int32) for number in (count, work, thin))))
+
+
+class Done(eqx.Module):
+    """What a chunk has done: transitions, and these and their gradients together."""
+
+    count: Count
+    work: Count
 
 
 class Draws(eqx.Module):
@@ -154,32 +161,34 @@ def advance_chain(
     target = target.relative_to(record.reference)
     zero, nothing = jnp.zeros((), jnp.int32), PartialDraw.blank(kernel, record.state.position.dtype)
 
-    def is_wanted(count: Count, work: Count) -> Flag:
-        return (count < stretch.count) & (work < stretch.work)
+    def is_wanted(done: Done) -> Flag:
+        return (done.count < stretch.count) & (done.work < stretch.work)
 
-    def transition(carry: tuple[ChainRecord, Count, Count]) -> tuple[ChainRecord, Count, Count]:
-        record, count, work = carry
+    def transition(carry: tuple[ChainRecord, Done]) -> tuple[ChainRecord, Done]:
+        record, done = carry
         tuning = adaptation.propose(record.memories, record.tuning)
         key = jax.random.fold_in(record.key, record.transition)
         state, info = run_transition(kernel, key, target, record.state, tuning)
         seen = Transition(target=target, before=record.state, after=state, info=info)
         partial = record.partial.add(kernel, info.values())
         record = replace(after_transition(adaptation, record, tuning, seen), partial=partial)
-        return record, count + 1, work + 1 + info.gradients.astype(jnp.int32)
+        return record, Done(done.count + 1, done.work + 1 + info.gradients.astype(jnp.int32))
 
-    def kept(carry: tuple[ChainRecord, Draws, Count, Count, Count]) -> tuple[ChainRecord, Draws, Count, Count, Count]:
-        record, draws, index, *done = carry
+    def is_partial(carry: tuple[ChainRecord, Done]) -> Flag:
+        record, done = carry
+        return (record.partial.count < stretch.thin) & is_wanted(done)
+
+    def kept(carry: tuple[ChainRecord, Draws, Count, Done]) -> tuple[ChainRecord, Draws, Count, Done]:
+        record, draws, index, done = carry
         step_size = record.tuning.step_size
-        record, *done = lax.while_loop(  # one body, so that it is compiled once
-            lambda inner: (inner[0].partial.count < stretch.thin) & is_wanted(*inner[1:]), transition, (record, *done)
-        )
+        record, done = lax.while_loop(is_partial, transition, (record, done))  # one body, so that it is compiled once
         row = drawn(kernel, record, step_size, record.partial.finish(kernel))
         is_whole = record.partial.count == stretch.thin
         partial = jax.tree.map(lambda new, old: jnp.where(is_whole, new, old), nothing, record.partial)
-        return replace(record, partial=partial), written(draws, row, index), index + is_whole, *done
+        return replace(record, partial=partial), written(draws, row, index), index + is_whole, done
 
-    start = record, blank_draws(kernel, record, capacity), zero, zero, zero
-    record, draws, *_ = lax.while_loop(lambda carry: is_wanted(*carry[3:]), kept, start)
+    start = record, blank_draws(kernel, record, capacity), zero, Done(zero, zero)
+    record, draws, *_ = lax.while_loop(lambda carry: is_wanted(carry[3]), kept, start)
     return record, draws
 
 

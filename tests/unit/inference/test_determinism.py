@@ -86,7 +86,8 @@ def test_a_chunk_may_end_within_a_draw(monkeypatch, is_batched):
     usual, ticks = draw(num_draws=10, thin=25), Ticks()
     monkeypatch.setattr(TrajectoryJob, "_chunk_size", lambda self: 10)
     assert_same(usual, draw(num_draws=10, thin=25, progress=ticks))
-    assert {(tick.done - 40) % 25 for tick in ticks.seen} == {0, 5, 10, 15, 20}
+    within = {(tick.done - 40) % 25 for tick in ticks.seen if tick.phase == "sampling"}
+    assert {0, 5, 10, 15, 20} <= within
 
 
 def test_a_chunk_ends_when_its_work_is_done(monkeypatch):
