@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ergonet import __version__
-from ergonet._errors import ErgonetError, SettingError, Terminated, visible
+from ergonet._errors import ErgonetError, Terminated, visible
 from ergonet.cli import signals
 from ergonet.cli.options import Given, takes
 from ergonet.cli.run_directory import RunDirectory
 from ergonet.cli.signals import SIGNAL_CODES
+from ergonet.draws.faults import explain
 
 if TYPE_CHECKING:
     from ergonet.assembly.settings import Settings
@@ -252,10 +253,10 @@ def errors_in_one_line() -> Generator[None]:
         try:
             yield
         except (ErgonetError, OSError, MemoryError) as error:
-            sys.stderr.write(f"Error: {_one_line(error)}\n")
+            sys.stderr.write(f"Error: {_one_line(error)} {found.kept()}".rstrip() + "\n")
             raise typer.Exit(found.code if found.received else BAD_INPUT) from error
         except KeyboardInterrupt as error:
-            sys.stderr.write(f"{str(error) or found.kept() or 'Stopped.'}\n")
+            sys.stderr.write(f"{str(error) or found.kept() or 'Interrupted before there were any draws.'}\n")
             raise typer.Exit(SIGNAL_CODES + (SIGTERM if isinstance(error, Terminated) else SIGINT)) from error
         if found.received is not None:
             sys.stderr.write(f"{found.kept() or 'Stopped.'}\n")
@@ -263,8 +264,12 @@ def errors_in_one_line() -> Generator[None]:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(visible(str(error)).split()) or type(error).__name__
-    return text if isinstance(error, SettingError | ErgonetError) else f"{type(error).__name__}: {text}"
+    text = str(error)
+    if isinstance(error, OSError) and not isinstance(error, ErgonetError):
+        text = explain(error)
+    elif isinstance(error, MemoryError) and not isinstance(error, ErgonetError):
+        text = f"There is not enough memory. {text}"
+    return " ".join(visible(text).split()) or type(error).__name__
 
 
 def _show_warning(message: Any, category: Any, *_where: Any) -> None:

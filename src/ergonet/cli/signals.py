@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from ergonet._errors import RunDirectoryError, Terminated, visible
+from ergonet._errors import Terminated, visible
 from ergonet.inference.progress import AbstractProgress, Tick
 
 if TYPE_CHECKING:
@@ -180,12 +180,12 @@ def handled() -> Generator[Signals]:
 
 
 def how_to_go_on(claim: "Claim") -> str:
-    """What a run has, and the commands that use it, in a sentence or two."""
+    """What a run has and the commands that use it, in a sentence or two; empty if there is nothing."""
     from ergonet.cli.run_directory import RunDirectory
     from ergonet.draws.manifest import read_manifest
 
     name = visible(str(claim.path))
-    with suppress(RunDirectoryError):
+    with suppress(OSError):  # whatever it is, something else is being reported
         draws = RunDirectory(claim.folder).draws
         count = min(read_manifest(draws)["draws_by_chain"])
         if count > 0:
@@ -193,7 +193,7 @@ def how_to_go_on(claim: "Claim") -> str:
             return f"{kept} `ergonet resume {name}` goes on, `ergonet diagnose {name}` shows what there is."
         if any(draws.glob("checkpoint*")):
             return f"The warm-up so far is kept: `ergonet resume {name}` goes on."
-    return "Interrupted before there were any draws."
+    return ""
 
 
 def _interrupt(number: int) -> KeyboardInterrupt:

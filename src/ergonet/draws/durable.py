@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from ergonet.draws.faults import told
+
 _AT_ONCE = 16  # a disk writes what is requested together in about the time of one file
 
 
@@ -49,14 +51,15 @@ def replacing(path: Path, *, previous: Path | None = None) -> Generator[IO[bytes
         previous: the new name of the file that is replaced; None: it is deleted.
     """
     unfinished = temporary(path)
-    with unfinished.open("wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    if previous is not None and path.exists():
-        path.replace(previous)
-    unfinished.replace(path)
-    _sync_one(path.parent)
+    with told(path):
+        with unfinished.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if previous is not None and path.exists():
+            path.replace(previous)
+        unfinished.replace(path)
+        _sync_one(path.parent)
 
 
 def write_json(path: Path, content: Mapping[str, Any], *, previous: Path | None = None) -> None:

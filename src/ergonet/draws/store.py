@@ -15,6 +15,7 @@ import numpy as np
 
 from ergonet.draws.contents import foreign_to_store
 from ergonet.draws.durable import sync, sync_tree
+from ergonet.draws.faults import require_present, writes
 from ergonet.draws.manifest import write_manifest
 from ergonet.draws.replacement import Claim, Content
 from ergonet.draws.stored import StoredArray, chunk_name
@@ -124,6 +125,7 @@ class ZarrStore(AbstractStore):
             self._opened[path] = zarr.open_array(str(path), mode="r+", zarr_format=3, config=_CONFIG)
         return self._opened[path]
 
+    @writes
     def allocate(self, num_chains: int, num_draws: int, fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> None:
         import zarr
 
@@ -152,9 +154,11 @@ class ZarrStore(AbstractStore):
             overwrite=True,
         )
 
+    @writes
     def write(self, chain: int, start: int, rows: Mapping[str, np.ndarray]) -> None:
         stop, written = start, set[Path]()
         for name, values in rows.items():
+            require_present(self.path / name)
             array, stop = self._array(name), start + len(values)
             array[chain, start:stop] = values
             size, folder = array.chunks[1], self.path / name
@@ -173,6 +177,7 @@ class ZarrStore(AbstractStore):
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._fields))
 
+    @writes
     def write_extra(self, group: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write arrays that belong to the run as a whole, in a separate group."""
         for name, given in arrays.items():
@@ -182,6 +187,7 @@ class ZarrStore(AbstractStore):
         if arrays:
             sync_tree(self.path / group)
 
+    @writes
     def finish(self, about: Mapping[str, Any]) -> None:
         self._write_manifest({"complete": True, **about})
         self._claim.take()
