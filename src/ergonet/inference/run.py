@@ -34,6 +34,7 @@ from ergonet.inference.validation import (
     validate_init,
     validate_numbers,
     validate_plugins,
+    validate_size,
     validate_target,
 )
 from ergonet.samplers.base import AbstractKernel
@@ -112,6 +113,7 @@ def sample(
     )
     validate_plugins(retention, callback, executor)
     thinned = _thinning(kernel, int(thin), int(num_draws), retention)
+    validate_size(target, kernel, int(num_chains))
     placement = place(devices, num_chains)
     plan = RunPlan(
         num_chains=int(num_chains),
@@ -205,7 +207,9 @@ def _prepare(
     per_draw = sum(prod(shape) * dtype.itemsize for shape, dtype in fields.values())
     store, room = recorder.store, recorder.retention.room(plan.num_draws)
     folder = store.path if isinstance(store, ZarrStore) else None
-    reporter.say(str(plan_memory(plan.num_chains, room, bytes_per_draw=per_draw, folder=folder)))
+    reporter.say(
+        str(plan_memory(plan.num_chains, room, bytes_per_draw=per_draw, folder=folder, num_fields=len(fields)))
+    )
     recorder.allocate(plan.num_chains, plan.num_draws, fields)
     for job in {job.program: job for job in reversed(jobs)}.values():
         job.compile()
