@@ -55,7 +55,11 @@ class DivergedError(ErgonetError, RuntimeError):
 
 
 class TimeLimitError(ErgonetError, TimeoutError):
-    """The time limit was reached during the warm-up, so there are no draws to return."""
+    """The time limit was reached before every chain had a draw, so there are none to return."""
+
+
+class Terminated(KeyboardInterrupt):
+    """A command was asked to end by SIGTERM; everything that handles Ctrl-C handles it in the same way."""
 
 
 class MemoryPlanError(ErgonetError, MemoryError):

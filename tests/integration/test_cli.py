@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -281,8 +282,8 @@ def test_help_costs_little_more_than_a_command_without_options():
     assert min(seconds(HELP) for _ in range(5)) < 1.7 * min(seconds(BARE) for _ in range(5))
 
 
-def interrupted(ergonet, folder, arguments, *, ready):
-    """The command, interrupted as soon as `ready` says so."""
+def interrupted(ergonet, folder, arguments, *, ready, by=signal.SIGINT):
+    """The command, sent a signal as soon as `ready` says so."""
     process = subprocess.Popen(
         [COMMAND, *arguments],
         cwd=folder,
@@ -294,7 +295,7 @@ def interrupted(ergonet, folder, arguments, *, ready):
     deadline = time.monotonic() + 90
     while not ready() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(by)
     output, errors = process.communicate(timeout=90)
     assert "Traceback" not in errors
     return process.returncode, output, errors
@@ -311,13 +312,26 @@ def draws_by_chain(run):
 def test_ctrl_c_keeps_the_draws(ergonet, houses, folder):
     run = folder / "cut"
     arguments = ("fit", "houses.csv", "--target", "price", *TINY, "--draws", "100000", "--out", "cut")
-    code, output, _ = interrupted(ergonet, folder, arguments, ready=lambda: draws_by_chain(run) > 0)
-    assert code == 0
+    code, output, errors = interrupted(ergonet, folder, arguments, ready=lambda: draws_by_chain(run) > 0)
+    assert code == 130
     assert "Stopped by Ctrl-C" in output
+    assert re.search(r"\d+ draws of each chain are kept in cut\. `ergonet resume cut` goes on", errors)
     metrics = json.loads((run / "metrics.json").read_text())
     assert 0 < metrics["num_draws"] < 100_000
     assert (run / "report.html").exists()
     ergonet("predict", "cut", "new.csv", "--out", "cut.csv")
+
+
+@pytest.mark.slow
+def test_sigterm_keeps_the_draws_and_waits_for_no_report(ergonet, houses, folder):
+    run = folder / "ended"
+    arguments = ("fit", "houses.csv", "--target", "price", *TINY, "--draws", "100000", "--out", "ended")
+    ready = lambda: draws_by_chain(run) > 0  # noqa: E731
+    code, _, errors = interrupted(ergonet, folder, arguments, ready=ready, by=signal.SIGTERM)
+    assert code == 143
+    assert re.search(r"\d+ draws of each chain are kept in ended\. `ergonet resume ended` goes on", errors)
+    assert draws_by_chain(run) > 0
+    assert not (run / "report.html").exists()
 
 
 @pytest.mark.slow

@@ -1,9 +1,12 @@
 """The cache of compiled programs of the command."""
 
+import errno
 import os
 import stat
 import warnings
 from pathlib import Path
+
+from ergonet.draws.faults import explain
 
 
 def keep_compiled_programs() -> None:
@@ -15,13 +18,18 @@ def keep_compiled_programs() -> None:
 
     if jax.config.jax_compilation_cache_dir is not None:
         return
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = Path(home) / "ergonet" / "compiled"
     try:
+        home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        folder = Path(home) / "ergonet" / "compiled"
         folder.mkdir(parents=True, exist_ok=True)
         reasons = [distrust(one) for one in (folder.parent, folder)]
-    except OSError:
-        return
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "unwritable", str(folder))
+    except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home
+        reasons = [
+            f"{explain(error) if isinstance(error, OSError) else error} Or set XDG_CACHE_HOME to another folder."
+        ]
+        folder = Path()
     for reason in filter(None, reasons):
         warnings.warn(f"Compiled programs are not cached: {reason}", UserWarning, stacklevel=2)
         return

@@ -1,17 +1,17 @@
 """`ergonet fit`: from a table to a run directory."""
 
 import dataclasses
-import signal
 import sys
 import time
 import warnings
-from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
+from signal import SIGINT, SIGTERM
 from typing import TYPE_CHECKING, Any
 
-from ergonet._errors import DataError, SamplingWarning, SettingError, visible
+from ergonet._errors import DataError, SamplingWarning, SettingError, Terminated, TimeLimitError, visible
 from ergonet.assembly.settings import DataSettings, Settings
+from ergonet.cli import signals
 from ergonet.cli.compiled import keep_compiled_programs
 from ergonet.datasets import registry
 from ergonet.runs.claiming import claim_run
@@ -43,6 +43,10 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
         ErgonetError: the data, the settings or the directory cannot be used.
     """
     with closing(claim_run(out, _name(settings.data), overwrite=overwrite)) as claim:
+        stop = signals.active()
+        stop.kept = lambda: signals.how_to_go_on(claim)
+        if settings.run.time_limit is not None:
+            stop.limit(settings.run.time_limit, began=began)
         directory, metrics = _fit(settings, claim, quiet=quiet, began=began)
     return _conclude(directory, metrics, strict=strict, quiet=quiet)
 
@@ -70,9 +74,11 @@ def _fit(settings: Settings, claim: "Claim", *, quiet: bool, began: float) -> tu
         sys.stdout.flush()
     RunDirectory(claim.folder).write_settings(settings, dataset.preprocessing)
     before = time.perf_counter() - began
-    samples = _sample(target, kernel, settings, claim=claim, quiet=quiet)
-    directory = RunDirectory(claim.folder)
-    with _patience():
+    samples = _sample(target, kernel, settings, claim=claim, quiet=quiet, began=began)
+    directory, stop = RunDirectory(claim.folder), signals.active()
+    if stop.received == SIGTERM:  # whoever sends it does not wait for long
+        raise Terminated
+    with stop.deferred(SIGINT, doing="evaluation"):
         evaluated = time.perf_counter()
         found = evaluation.evaluate(samples, dataset, model)
         now = time.perf_counter()
@@ -187,10 +193,11 @@ def _header(settings: Settings, dataset: "Dataset", model: Any) -> str:
     )
 
 
-def _sample(target: Any, kernel: Any, settings: Settings, *, claim: "Claim", quiet: bool) -> "Samples":
+def _sample(target: Any, kernel: Any, settings: Settings, *, claim: "Claim", quiet: bool, began: float) -> "Samples":
     """Sample; after Ctrl-C return what every chain has finished, even if it came while draws were being collected."""
     import ergonet
     from ergonet.draws.store import ZarrStore
+    from ergonet.inference.progress import choose_progress
 
     run = settings.run
     try:
@@ -206,9 +213,11 @@ def _sample(target: Any, kernel: Any, settings: Settings, *, claim: "Claim", qui
                 seed=run.seed,
                 store=ZarrStore(DRAWS, within=claim),
                 devices=run.devices,
-                progress=not quiet,
-                time_limit=run.time_limit,
+                progress=signals.BetweenChunks(choose_progress(not quiet), signals.active()),
+                time_limit=_time_to_sample(run.time_limit, spent=time.perf_counter() - began),
             )
+    except TimeLimitError as error:
+        raise TimeLimitError(f"`--time-limit` is {run.time_limit:g} s, with time for the report: {error}") from error
     except KeyboardInterrupt:
         directory = RunDirectory(claim.folder)
         if not directory.has_draws():
@@ -217,22 +226,6 @@ def _sample(target: Any, kernel: Any, settings: Settings, *, claim: "Claim", qui
         return dataclasses.replace(stopped, about={**stopped.about, "stopped_by": "Ctrl-C"})
 
 
-@contextmanager
-def _patience() -> Generator[None]:
-    """While results are written, answer the first Ctrl-C with a message and stop at the second."""
-
-    def wait(_signal: int, _frame: Any) -> None:
-        sys.stderr.write("\nThe draws are kept; writing the run takes a moment. Press Ctrl-C again to stop.\n")
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, wait)
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        raise KeyboardInterrupt("Interrupted: the draws are kept, but without scores and report.") from error
-    finally:
-        signal.signal(signal.SIGINT, before)
+def _time_to_sample(limit: float | None, *, spent: float) -> float | None:
+    """Seconds for sampling: the rest of the limit, less a fifth, or ten seconds, for scores and report."""
+    return None if limit is None else max(limit - min(10.0, limit / 5) - spent, 1e-3)

@@ -1,7 +1,8 @@
 """The command `ergonet`.
 
-Exit codes: 0 success, 1 bad input, 2 usage error, 3 fitted but the diagnostics failed under `--strict`, 130 interrupted
-without draws. Everything heavy is imported inside a command, after its arguments have been parsed.
+Exit codes: 0 success, 1 bad input, 2 usage error, 3 fitted but the diagnostics failed under `--strict`, 124 ended
+by the time limit in a phase that cannot be interrupted, 130 stopped by Ctrl-C, 143 stopped by SIGTERM. Everything heavy
+is imported inside a command, after its arguments have been parsed.
 """
 
 import io
@@ -11,19 +12,23 @@ import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from signal import SIGINT, SIGTERM
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ergonet import __version__
-from ergonet._errors import ErgonetError, SettingError, visible
+from ergonet._errors import ErgonetError, Terminated, visible
+from ergonet.cli import signals
 from ergonet.cli.options import Given, takes
+from ergonet.cli.signals import SIGNAL_CODES
+from ergonet.draws.faults import explain
 from ergonet.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from ergonet.assembly.settings import Settings
 
-BAD_INPUT, USAGE, INTERRUPTED = 1, 2, 130
+BAD_INPUT, USAGE = 1, 2
 
 app = typer.Typer(
     name="ergonet",
@@ -33,7 +38,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit codes: 0 success, 1 bad input, 2 usage error, 3 fitted but the diagnostics failed under --strict.",
+    epilog="Exit codes: 0 success, 1 bad input, 2 usage error, 3 fitted but the diagnostics failed under --strict, "
+    "124 ended by the time limit, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.",
 )
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory written by `ergonet fit`.", show_default=False)]
@@ -241,22 +247,29 @@ def _resolved(given: Given, file: str | None) -> "Settings":
 
 @contextmanager
 def errors_in_one_line() -> Generator[None]:
-    """Report errors of the user or the system, and Ctrl-C, in one line on standard error with an exit code."""
-    with warnings.catch_warnings():
+    """Report errors of the user or the system, and signals, in one line on standard error with an exit code."""
+    with warnings.catch_warnings(), signals.handled() as found:
         warnings.showwarning = _show_warning
         try:
             yield
         except (ErgonetError, OSError, MemoryError) as error:
-            sys.stderr.write(f"Error: {_one_line(error)}\n")
-            raise typer.Exit(BAD_INPUT) from error
+            sys.stderr.write(f"Error: {_one_line(error)} {found.kept()}".rstrip() + "\n")
+            raise typer.Exit(found.code if found.received else BAD_INPUT) from error
         except KeyboardInterrupt as error:
-            sys.stderr.write(f"{str(error) or 'Interrupted before there were any draws.'}\n")
-            raise typer.Exit(INTERRUPTED) from error
+            sys.stderr.write(f"{str(error) or found.kept() or 'Interrupted before there were any draws.'}\n")
+            raise typer.Exit(SIGNAL_CODES + (SIGTERM if isinstance(error, Terminated) else SIGINT)) from error
+        if found.received is not None:
+            sys.stderr.write(f"{found.kept() or 'Stopped.'}\n")
+            raise typer.Exit(found.code)
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(visible(str(error)).split()) or type(error).__name__
-    return text if isinstance(error, SettingError | ErgonetError) else f"{type(error).__name__}: {text}"
+    text = str(error)
+    if isinstance(error, OSError) and not isinstance(error, ErgonetError):
+        text = explain(error)
+    elif isinstance(error, MemoryError) and not isinstance(error, ErgonetError):
+        text = f"There is not enough memory. {text}"
+    return " ".join(visible(text).split()) or type(error).__name__
 
 
 def _show_warning(message: Any, category: Any, *_where: Any) -> None:

@@ -106,7 +106,7 @@ def _alarms_of_minibatches(record: Record) -> list[str]:
     if record.curve is None:
         return []
     stopped, found = record.about.get("stopped_by"), []
-    if stopped and stopped != "Ctrl-C":
+    if stopped and stopped not in ("Ctrl-C", "SIGTERM"):
         found.append(f"The run was stopped by {stopped}; {record.num_draws} draws of each chain are stored.")
     after = {name: values[:, record.about["num_warmup"] :] for name, values in record.curve.items()}
     return found + advise({"diagnostics": minibatch_diagnostics(after)})

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from ergonet.draws.faults import told
+
 _AT_ONCE = 16  # a disk writes what is requested together in about the time of one file
 
 
@@ -51,14 +53,15 @@ def replacing(path: Path, *, previous: Path | None = None) -> Generator[IO[bytes
     """
     unfinished = temporary(path)
     unfinished.unlink(missing_ok=True)  # a link there would be followed
-    with unfinished.open("xb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    if previous is not None and path.exists():
-        path.replace(previous)
-    unfinished.replace(path)
-    _sync_one(path.parent)
+    with told(path):
+        with unfinished.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if previous is not None and path.exists():
+            path.replace(previous)
+        unfinished.replace(path)
+        _sync_one(path.parent)
 
 
 def write_json(path: Path, content: Mapping[str, Any], *, previous: Path | None = None) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ergonet._errors import RunDirectoryError, SamplingWarning
+from ergonet._errors import RunDirectoryError, SamplingWarning, visible
 from ergonet.draws.checkpoint import CHECKPOINT
 from ergonet.draws.durable import sync
 from ergonet.draws.lock import Lock
@@ -208,6 +208,10 @@ class Claim:
 
     def _check(self) -> None:
         path = self.path
+        if visible(str(path)) != str(path) or "\n" in str(path):
+            raise RunDirectoryError(
+                f"The name {str(path)!r} has a line break or another control character. Choose another folder."
+            )
         if not os.path.lexists(path):
             above = next(one for one in path.absolute().parents if one.exists())
             if not above.is_dir():

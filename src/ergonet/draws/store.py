@@ -21,6 +21,7 @@ from ergonet.draws import checkpoint as checkpoints
 from ergonet.draws.checkpoint import Checkpoint
 from ergonet.draws.contents import foreign_to_store
 from ergonet.draws.durable import sync, sync_tree
+from ergonet.draws.faults import require_present, writes
 from ergonet.draws.manifest import read_manifest, write_manifest
 from ergonet.draws.replacement import Claim, Content, Existing
 from ergonet.draws.stored import StoredArray, chunk_name
@@ -196,6 +197,7 @@ class ZarrStore(AbstractStore):
             self._opened[path] = zarr.open_array(str(path), mode="r+", zarr_format=3, config=_CONFIG)
         return self._opened[path]
 
+    @writes
     def allocate(self, num_chains: int, num_draws: int, fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> None:
         import zarr
 
@@ -251,9 +253,11 @@ class ZarrStore(AbstractStore):
             overwrite=True,
         )
 
+    @writes
     def write(self, chain: int, start: int, rows: Mapping[str, np.ndarray]) -> None:
         stop, written = start, set[Path]()
         for name, values in rows.items():
+            require_present(self.path / name)
             array, stop = self._array(name), start + len(values)
             array[chain, start:stop] = values
             size, folder = array.chunks[1], self.path / name
@@ -272,6 +276,7 @@ class ZarrStore(AbstractStore):
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._fields))
 
+    @writes
     def write_extra(self, group: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write arrays that belong to the run as a whole, in a separate group."""
         for name, given in arrays.items():
@@ -285,9 +290,11 @@ class ZarrStore(AbstractStore):
     def keeps_checkpoints(self) -> bool:
         return True
 
+    @writes
     def write_fingerprint(self, fingerprint: Mapping[str, Any]) -> None:
         checkpoints.write_fingerprint(self.path, fingerprint)
 
+    @writes
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
         checkpoints.write_checkpoint(self.path, checkpoint)
 
@@ -304,6 +311,7 @@ class ZarrStore(AbstractStore):
             return None
         return Left(checkpoints.read_fingerprint(self.path), checkpoints.read_checkpoint(self.path))
 
+    @writes
     def finish(self, about: Mapping[str, Any]) -> None:
         self._write_manifest({"complete": True, **about})
         self._claim.take()

@@ -12,12 +12,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ergonet._types import Array, Count
+from ergonet._types import Array, Count, Int
 from ergonet.adaptation.learner import Transition
 from ergonet.adaptation.machine import Adaptation
-from ergonet.draws import statistics
 from ergonet.inference import chains
-from ergonet.inference.chains import ChainRecord, Draws
+from ergonet.inference.chains import ChainRecord, Draws, PartialDraw, Stretch
 from ergonet.samplers.base import AbstractKernel, Tuning
 from ergonet.target.contract import AbstractTarget
 
@@ -29,14 +28,14 @@ class _Moving(eqx.Module):
         record: the chain before the transition.
         trajectory: trajectory of the kernel.
         tuning: tuning of the transition.
-        totals: statistics of the draw so far.
+        index: number of draws of the chunk so far.
         draws: draws of the chunk so far.
     """
 
     record: ChainRecord
     trajectory: Any
     tuning: Tuning
-    totals: Any
+    index: Int[Array, "..."]
     draws: Draws
 
 
@@ -52,35 +51,33 @@ def advance_chain(
     target: AbstractTarget,
     record: ChainRecord,
     adaptation: Adaptation,
-    count: Count,
+    stretch: Stretch,
     *,
-    thin: Count,
     capacity: int,
 ) -> tuple[ChainRecord, Draws]:
-    """Make `count` draws of `thin` transitions for every chain; draws are `[chain, draw, ...]`."""
-    named, dtype = kernel.statistics(), record.state.position.dtype
-    first, nothing = record.transition, statistics.blank(named, dtype)
-    wanted, every = (count * thin).astype(first.dtype), thin.astype(first.dtype)
+    """Make the transitions of the stretch for every chain, all of them; draws are `[chain, draw, ...]`."""
+    nothing = PartialDraw.blank(kernel, record.state.position.dtype)
+    first, wanted = record.transition, stretch.count.astype(record.transition.dtype)
 
-    def begin(record: ChainRecord, totals: Any, draws: Draws) -> _Moving:
+    def begin(record: ChainRecord, index: Count, draws: Draws) -> _Moving:
         tuning = adaptation.propose(record.memories, record.tuning)
         key = jax.random.fold_in(record.key, record.transition)
         trajectory = kernel.begin(key, target.relative_to(record.reference), record.state, tuning)
-        return _Moving(record=record, trajectory=trajectory, tuning=tuning, totals=totals, draws=draws)
+        return _Moving(record=record, trajectory=trajectory, tuning=tuning, index=index, draws=draws)
 
     def advance(one: _Moving) -> Any:
         return kernel.advance(target.relative_to(one.record.reference), one.trajectory, one.tuning)
 
-    def conclude(one: _Moving, start: Array) -> _Moving:
+    def conclude(one: _Moving) -> _Moving:
         """Store the result of the transition, and begin the next."""
         before, (state, info) = one.record, kernel.conclude(one.trajectory)
         seen = Transition(target=target, before=before.state, after=state, info=info)
         after = chains.after_transition(adaptation, before, one.tuning, seen)
-        index, place = (part.astype(jnp.int32) for part in jnp.divmod(before.transition - start, every))
-        totals = jax.tree.map(lambda blank, total: jnp.where(place == 0, blank, total), nothing, one.totals)
-        totals = statistics.add(named, totals, info.values())
-        row = chains.drawn(kernel, after, before.tuning.step_size, statistics.finish(named, totals, place + 1))
-        return begin(after, totals, chains.written(one.draws, row, index))
+        partial = before.partial.add(kernel, info.values())
+        row = chains.drawn(kernel, after, before.tuning.step_size, partial.finish(kernel))
+        is_whole = partial.count == stretch.thin
+        partial = jax.tree.map(lambda new, old: jnp.where(is_whole, new, old), nothing, partial)
+        return begin(replace(after, partial=partial), one.index + is_whole, chains.written(one.draws, row, one.index))
 
     def is_pending(moving: _Moving) -> Array:
         return moving.record.transition - first < wanted
@@ -91,12 +88,12 @@ def advance_chain(
         ended = active & jax.vmap(kernel.finished)(moving.trajectory)
 
         def turn(moving: _Moving) -> _Moving:
-            return _where(ended, jax.vmap(conclude)(moving, first), moving)
+            return _where(ended, jax.vmap(conclude)(moving), moving)
 
         return lax.cond(jnp.any(ended), turn, lambda unchanged: unchanged, moving)
 
     def start(record: ChainRecord) -> _Moving:
-        return begin(record, nothing, chains.blank_draws(kernel, record, capacity))
+        return begin(record, jnp.zeros((), jnp.int32), chains.blank_draws(kernel, record, capacity))
 
     moving = lax.while_loop(lambda moving: jnp.any(is_pending(moving)), body, jax.vmap(start)(record))
     return moving.record, moving.draws

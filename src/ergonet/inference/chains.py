@@ -13,11 +13,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.typing import DTypeLike
 from jaxtyping import Shaped
 
 from ergonet._keys import key_of_words
-from ergonet._types import Array, Count, Float, Key, PRNGKey, Scalar, UInt
+from ergonet._types import Array, Count, Flag, Float, Int, Key, PRNGKey, Scalar, UInt
 from ergonet.adaptation.learner import Transition
 from ergonet.adaptation.machine import Adaptation
 from ergonet.draws import statistics
@@ -29,7 +31,7 @@ START_KEY, PROBE_KEY = 0xFFFF_FFFF, 0xFFFF_FFFE  # fold_in numbers beyond those 
 
 
 class ChainRecord(eqx.Module):
-    """A chain between two transitions.
+    """A chain between two transitions, which may belong to one draw.
 
     Potentials in its state are relative to the potential at `reference`, the initial values or the end of the last
     warm-up stage, so that float32 does not round large sums (`AbstractTarget.relative_to`). It is added back to draws.
@@ -41,6 +43,58 @@ class ChainRecord(eqx.Module):
     tuning: Tuning
     memories: tuple[Any, ...]
     reference: ReferencePoint
+    partial: "PartialDraw"
+
+
+class PartialDraw(eqx.Module):
+    """What the transitions since the last draw add to the next one, so that a chunk may end within a draw.
+
+    Attributes:
+        count: number of these transitions.
+        totals: their statistics by name.
+    """
+
+    count: Int[Array, "..."]
+    totals: dict[str, Any]
+
+    @staticmethod
+    def blank(kernel: AbstractKernel, dtype: DTypeLike) -> "PartialDraw":
+        """Nothing yet."""
+        return PartialDraw(jnp.zeros((), jnp.int32), statistics.blank(kernel.statistics(), dtype))
+
+    def add(self, kernel: AbstractKernel, values: Mapping[str, Array]) -> "PartialDraw":
+        """With the statistics of one more transition."""
+        return PartialDraw(self.count + 1, statistics.add(kernel.statistics(), self.totals, values))
+
+    def finish(self, kernel: AbstractKernel) -> dict[str, Array]:
+        """The statistics of the draw."""
+        return statistics.finish(kernel.statistics(), self.totals, self.count)
+
+
+class Stretch(eqx.Module):
+    """What a chunk should do.
+
+    Attributes:
+        count: largest number of transitions.
+        work: gradients and transitions after which it ends; vmapped chains, which end together, do not use it.
+        thin: transitions per draw.
+    """
+
+    count: Count
+    work: Count
+    thin: Count
+
+    @staticmethod
+    def of(count: int, *, work: int, thin: int) -> "Stretch":
+        """From Python integers, below 2^31."""
+        return Stretch(*jax.device_put(tuple(np.asarray(number, np.int32) for number in (count, work, thin))))
+
+
+class Done(eqx.Module):
+    """What a chunk has done: transitions, and these and their gradients together."""
+
+    count: Count
+    work: Count
 
 
 class Draws(eqx.Module):
@@ -90,6 +144,7 @@ def first_record(
         tuning=tuning,
         memories=adaptation.init(target, state, tuning),
         reference=reference,
+        partial=PartialDraw.blank(kernel, state.position.dtype),
     )
 
 
@@ -98,32 +153,43 @@ def advance_chain(
     target: AbstractTarget,
     record: ChainRecord,
     adaptation: Adaptation,
-    count: Count,
+    stretch: Stretch,
     *,
-    thin: Count,
     capacity: int,
 ) -> tuple[ChainRecord, Draws]:
-    """Make `count` draws of `thin` transitions each; `count` is at most `capacity`."""
+    """Make transitions until the stretch ends, and a draw after every `thin` of them, at most `capacity` draws."""
     target = target.relative_to(record.reference)
-    named, dtype = kernel.statistics(), record.state.position.dtype
+    zero, nothing = jnp.zeros((), jnp.int32), PartialDraw.blank(kernel, record.state.position.dtype)
 
-    def transition(_: Count, carry: tuple[ChainRecord, dict[str, Any]]) -> tuple[ChainRecord, dict[str, Any]]:
-        record, totals = carry
+    def is_wanted(done: Done) -> Flag:
+        return (done.count < stretch.count) & (done.work < stretch.work)
+
+    def transition(carry: tuple[ChainRecord, Done]) -> tuple[ChainRecord, Done]:
+        record, done = carry
         tuning = adaptation.propose(record.memories, record.tuning)
         key = jax.random.fold_in(record.key, record.transition)
         state, info = run_transition(kernel, key, target, record.state, tuning)
         seen = Transition(target=target, before=record.state, after=state, info=info)
-        return after_transition(adaptation, record, tuning, seen), statistics.add(named, totals, info.values())
+        partial = record.partial.add(kernel, info.values())
+        record = replace(after_transition(adaptation, record, tuning, seen), partial=partial)
+        return record, Done(done.count + 1, done.work + 1 + info.gradients.astype(jnp.int32))
 
-    def kept(index: Count, carry: tuple[ChainRecord, Draws]) -> tuple[ChainRecord, Draws]:
-        record, draws = carry
+    def is_partial(carry: tuple[ChainRecord, Done]) -> Flag:
+        record, done = carry
+        return (record.partial.count < stretch.thin) & is_wanted(done)
+
+    def kept(carry: tuple[ChainRecord, Draws, Count, Done]) -> tuple[ChainRecord, Draws, Count, Done]:
+        record, draws, index, done = carry
         step_size = record.tuning.step_size
-        start = record, statistics.blank(named, dtype)
-        record, totals = lax.fori_loop(0, thin, transition, start)  # one body, so that it is compiled once
-        row = drawn(kernel, record, step_size, statistics.finish(named, totals, thin))
-        return record, written(draws, row, index)
+        record, done = lax.while_loop(is_partial, transition, (record, done))  # one body, so that it is compiled once
+        row = drawn(kernel, record, step_size, record.partial.finish(kernel))
+        is_whole = record.partial.count == stretch.thin
+        partial = jax.tree.map(lambda new, old: jnp.where(is_whole, new, old), nothing, record.partial)
+        return replace(record, partial=partial), written(draws, row, index), index + is_whole, done
 
-    return lax.fori_loop(0, count, kept, (record, blank_draws(kernel, record, capacity)))
+    start = record, blank_draws(kernel, record, capacity), zero, Done(zero, zero)
+    record, draws, *_ = lax.while_loop(lambda carry: is_wanted(carry[3]), kept, start)
+    return record, draws
 
 
 def drawn(kernel: AbstractKernel, record: ChainRecord, step_size: Scalar, found: Mapping[str, Array]) -> Draws:

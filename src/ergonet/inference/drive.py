@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ergonet._errors import DivergedError, TimeLimitError
+from ergonet._errors import DivergedError, Terminated, TimeLimitError
 from ergonet.draws.recorder import Chunk, Recorder
 from ergonet.inference.jobs import AbstractJob
 from ergonet.inference.progress import AbstractProgress, Tick
@@ -55,8 +55,14 @@ class TimeLimit(AbstractStopRule):
         return "the time limit" if time.perf_counter() - self._began > self._seconds else ""
 
     def error(self, jobs: Sequence[AbstractJob]) -> TimeLimitError:
+        if not any(job.done for job in jobs):
+            took = time.perf_counter() - self._began
+            return TimeLimitError(
+                f"`time_limit` of {self._seconds:g} s was reached before the first transition: the preparation took "
+                f"{took:.1f} s, most of it for compilation, which cannot be interrupted. Allow more time."
+            )
         return TimeLimitError(
-            f"`time_limit` of {self._seconds} s was reached before every chain had a draw. "
+            f"`time_limit` of {self._seconds:g} s was reached before every chain had a draw. "
             f"Allow more time, or lower `num_warmup`."
         )
 
@@ -77,11 +83,15 @@ class Diverged(AbstractStopRule):
 class Interrupted(AbstractStopRule):
     """Ctrl-C, which the loop itself handles at once."""
 
+    def __init__(self, error: KeyboardInterrupt):
+        """Keep the interrupt, for a run without draws."""
+        self._error = error
+
     def reason(self, jobs: Sequence[AbstractJob], recorder: Recorder) -> str:
-        return "Ctrl-C"
+        return "SIGTERM" if isinstance(self._error, Terminated) else "Ctrl-C"
 
     def error(self, jobs: Sequence[AbstractJob]) -> KeyboardInterrupt:
-        return KeyboardInterrupt()
+        return self._error
 
 
 def _name(job: AbstractJob) -> str:
@@ -121,7 +131,7 @@ def drive(
         recorder: records the draws.
         executor: an executor with the interface of `concurrent.futures`. Each chunk submits a job and returns it with
             its draws, so that the job may run elsewhere.
-        stop_rules: evaluated after every chunk; the first with a reason stops the run.
+        stop_rules: evaluated before the first chunk and after each; the first with a reason stops the run.
         reporter: shows progress.
         num_workers: number of chunks in progress at a time, at least 1.
 
@@ -134,8 +144,8 @@ def drive(
     began = time.perf_counter()
     try:
         loop.run(executor, num_workers)
-    except KeyboardInterrupt:
-        loop.stopped = loop.stopped or Interrupted()
+    except KeyboardInterrupt as error:
+        loop.stopped = loop.stopped or Interrupted(error)
         loop.collect()
     elapsed = time.perf_counter() - began
     if loop.stopped is not None and not recorder.drawn:
@@ -168,6 +178,9 @@ class _Loop:
     def run(self, executor: Executor, num_workers: int) -> None:
         is_double = bool(jax.config.jax_enable_x64)
         waiting = [number for number, job in enumerate(self.jobs) if not job.is_finished]
+        self._apply()
+        if self.stopped is not None:
+            waiting.clear()
         while waiting or self._pending:
             waiting.sort(key=lambda number: self.jobs[number].done)
             while waiting and len(self._pending) < num_workers:
@@ -180,10 +193,13 @@ class _Loop:
                 del self._pending[future]  # only now, so that Ctrl-C while a chunk is recorded does not lose it
                 if not self.jobs[number].is_finished:
                     waiting.append(number)
-            if self.stopped is None and not all(job.done >= job.total and not job.fault for job in self.jobs):
-                self.stopped = next((rule for rule in self._rules if rule.reason(self.jobs, self._recorder)), None)
+            self._apply()
             if self.stopped is not None:
                 waiting.clear()
+
+    def _apply(self) -> None:
+        if self.stopped is None and not all(job.done >= job.total and not job.fault for job in self.jobs):
+            self.stopped = next((rule for rule in self._rules if rule.reason(self.jobs, self._recorder)), None)
 
     def collect(self) -> None:
         """Wait for the chunks that are still running, at most about half a second, and record them."""

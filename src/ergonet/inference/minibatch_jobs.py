@@ -30,7 +30,7 @@ from ergonet.inference.jobs import CHUNK_SECONDS, MOST_TRIES, AbstractJob, RunPl
 from ergonet.samplers.stochastic.base import AbstractMinibatchKernel, minibatch_gradient, rows_of
 from ergonet.target.contract import AbstractTarget
 
-FIRST_CHUNK = 20  # steps, before their speed is known
+FIRST_CHUNK = 1  # steps, before their speed is known
 HOTTEST = 20.0  # kinetic temperature above which a chain counts as divergent
 COOLING = 10.0  # in memories of the momentum; chains with remote initial values are hot for this long
 START_SHARE = (

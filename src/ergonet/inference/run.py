@@ -38,6 +38,7 @@ from ergonet.inference.validation import (
     validate_init,
     validate_numbers,
     validate_plugins,
+    validate_size,
     validate_target,
 )
 from ergonet.samplers.base import AbstractKernel
@@ -127,6 +128,7 @@ def sample(
     )
     validate_plugins(retention, callback, executor)
     thinned = _thinning(kernel, int(thin), int(num_draws), retention)
+    validate_size(target, kernel, int(num_chains))
     placement = place(devices, num_chains)
     plan = RunPlan(
         num_chains=int(num_chains),
@@ -232,7 +234,9 @@ def _prepare(
     start = Start.of(recorder, plan, jobs, settings)
     store, room = recorder.store, recorder.retention.room(plan.num_draws - start.drawn)
     folder = store.path if isinstance(store, ZarrStore) else None
-    reporter.say(str(plan_memory(plan.num_chains, room, bytes_per_draw=per_draw, folder=folder)))
+    reporter.say(
+        str(plan_memory(plan.num_chains, room, bytes_per_draw=per_draw, folder=folder, num_fields=len(fields)))
+    )
     recorder.allocate(plan.num_chains, plan.num_draws, fields)
     new = start.put(jobs, recorder)
     began = time.perf_counter()

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ergonet._checks import LARGEST_COUNT
 from ergonet._errors import StartError
 from ergonet._keys import seed_words
 from ergonet._types import Array
@@ -26,7 +27,7 @@ from ergonet.draws.contents import POSITIONS
 from ergonet.draws.recorder import Chunk
 from ergonet.draws.statistics import stored_fields
 from ergonet.inference import batches, chains
-from ergonet.inference.chains import ChainRecord, Draws
+from ergonet.inference.chains import ChainRecord, Draws, Stretch
 from ergonet.inference.devices import CPU_OPTIONS, Placement, worker_pool
 from ergonet.inference.jobs import CHUNK_SECONDS, MOST_TRIES, AbstractJob, RunPlan, Say, chunk_capacity, on_device
 from ergonet.samplers.base import AbstractKernel
@@ -108,7 +109,7 @@ class TrajectoryJob(AbstractJob):
         self.counters |= {"stage": 0, "in_stage": 0, "warmup": 0, "draws": 0}
         self._plan, self._device, self._is_batched = plan, device, is_batched
         self._there = on_device(device, target)
-        self._seconds_per_transition = 0.0
+        self._speed = 0.0, 0.0  # transitions per second, and gradients and transitions per second
         self._capacity = 1
 
     @property
@@ -164,7 +165,7 @@ class TrajectoryJob(AbstractJob):
         One program is traced while the other compiles. Compiling them in parallel would gain nothing, because XLA uses
         several threads for each, and would increase peak memory.
         """
-        positional, named = self._advance_arguments(self._plan.adaptations.sampling, 0)
+        positional, named = self._advance_arguments(self._plan.adaptations.sampling, Stretch.of(0, work=0, thin=1))
         with worker_pool(1) as pool:
             finishing = self._programs.finish_stage.lower(*self._finish_arguments(self._plan.adaptations.search))
             compiling = [pool.submit(finishing.compile)]
@@ -183,9 +184,8 @@ class TrajectoryJob(AbstractJob):
     def _finish_arguments(self, adaptation: Adaptation) -> tuple[Any, ...]:
         return self._plan.kernel, self._there, self.record.chains, adaptation
 
-    def _advance_arguments(self, adaptation: Adaptation, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        positional = (self._plan.kernel, self._there, self.record.chains, adaptation, np.asarray(count, np.int32))
-        return positional, {"thin": np.asarray(self._thin, np.int32), "capacity": self._capacity}
+    def _advance_arguments(self, adaptation: Adaptation, stretch: Stretch) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (self._plan.kernel, self._there, self.record.chains, adaptation, stretch), {"capacity": self._capacity}
 
     @property
     def _thin(self) -> int:
@@ -194,21 +194,28 @@ class TrajectoryJob(AbstractJob):
     def advance(self) -> Chunk:
         began, counters, is_warmup, thin = time.perf_counter(), self.counters, self.is_warmup, self._thin
         stage = self._plan.warmup.stages[counters["stage"]] if is_warmup else None
-        left = stage.num_transitions - counters["in_stage"] if stage else self._plan.run.num_draws - counters["draws"]
-        count = min(left, self._chunk_size())
+        begun = 0 if stage else self.done - self._plan.run.num_warmup - counters["draws"] * thin
+        left = stage.num_transitions - counters["in_stage"] if stage else self.total - self.done
+        most = min(left, self._capacity * thin - begun, LARGEST_COUNT)
+        stretch = Stretch.of(min(most, self._chunk_size()), work=self._most_work(), thin=thin)
         adaptations = self._plan.adaptations
         adaptation = adaptations.stages[counters["stage"]] if is_warmup else adaptations.sampling
-        positional, named = self._advance_arguments(adaptation, count)
+        positional, named = self._advance_arguments(adaptation, stretch)
         record, draws = self._programs.advance(*positional, **named)
+        made = int(np.ravel(record.transition)[0]) - self.done
+        spent = _gradients(record) - _gradients(self.record.chains)
         self.record = Carried(record, self.record.summary)
+        count = (begun + made) // thin
         fields = self._fields(draws, count) | self._shown(draws, count)
         name = "warmup" if is_warmup else "draws"
         start = counters[name]
         counters[name] += count
-        counters["transitions"] += count * thin
+        counters["transitions"] += made
         if stage:
             self._end_chunk_of(stage, count)
-        self._seconds_per_transition = (time.perf_counter() - began) / (count * thin)
+        work = made + (spent + int(fields["gradients"].sum())) / len(self.chains)
+        seconds = time.perf_counter() - began
+        self._speed = made / seconds, work / seconds
         return Chunk(chains=self.chains, is_warmup=is_warmup, start=start, fields=fields)
 
     def _end_chunk_of(self, stage: Stage, count: int) -> None:
@@ -218,11 +225,12 @@ class TrajectoryJob(AbstractJob):
             self.counters |= {"stage": self.counters["stage"] + 1, "in_stage": 0}
 
     def _chunk_size(self) -> int:
-        """Number of draws that take about half a second at the speed of the last chunk."""
-        if not self._seconds_per_transition:
-            return min(10, self._capacity)
-        per_draw = self._seconds_per_transition * self._thin
-        return max(1, min(self._capacity, int(CHUNK_SECONDS / per_draw)))
+        """Most transitions of the next chunk: about half a second at the speed of the last one."""
+        return max(1, min(LARGEST_COUNT, int(CHUNK_SECONDS * self._speed[0])))
+
+    def _most_work(self) -> int:
+        """Most gradients and transitions: a tree may be a thousand times as large as those of the last chunk."""
+        return max(1, min(LARGEST_COUNT, int(CHUNK_SECONDS * self._speed[1])))
 
     def _fields(self, draws: Draws, count: int) -> dict[str, np.ndarray]:
         fields = {name: np.asarray(values)[..., :count] for name, values in draws.stats.items()}
@@ -273,6 +281,11 @@ class TrajectoryJob(AbstractJob):
             "thin": self._plan.thin,
             "num_warmup": warmup.num_transitions,
         }
+
+
+def _gradients(record: ChainRecord) -> int:
+    """Gradients since the last draw, of all chains."""
+    return int(np.sum(record.partial.totals["gradients"]))
 
 
 def _no_start(target: AbstractTarget, chain: int, position: Array, *, is_given: bool) -> StartError:

@@ -11,6 +11,7 @@ from ergonet._checks import LARGEST_COUNT, is_integer, is_number
 from ergonet._errors import CapabilityError, SettingError
 from ergonet.adaptation.recipes import check_num_warmup
 from ergonet.draws.callback import AbstractCallback
+from ergonet.draws.memory import plan_chains
 from ergonet.draws.retention import AbstractRetention
 from ergonet.draws.store import AbstractStore, MemoryStore, ZarrStore
 from ergonet.samplers.base import AbstractKernel
@@ -61,6 +62,16 @@ def validate_target(target: Any, kernel: Any) -> None:
             f"`{type(kernel).__name__}(batch_size={kernel.batch_size})` is more than the number of "
             f"rows, {num_rows}. Use a smaller batch, or a full-batch kernel such as `ergonet.NUTS()`."
         )
+
+
+def validate_size(target: AbstractTarget, kernel: AbstractKernel | AbstractMinibatchKernel, num_chains: int) -> None:
+    """Validate that the chains can fit in memory; their draws are planned when their fields are known.
+
+    Raises:
+        MemoryPlanError: they cannot.
+    """
+    is_dense = getattr(kernel, "metric", None) == "dense"
+    plan_chains(num_chains, target.dim, itemsize=jax.dtypes.canonicalize_dtype(float).itemsize, is_dense=is_dense)
 
 
 def validate_plugins(retention: Any, callback: Any, executor: Any) -> None:

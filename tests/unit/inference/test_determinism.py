@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ergonet import HMC, NUTS
+from ergonet.inference.progress import Silent
 from ergonet.inference.trajectory_jobs import TrajectoryJob
 from tests.sampling import SCALES, draw, place_in_one_batch
 from tests.stages import cases, slow
@@ -66,6 +67,38 @@ def test_thinning_keeps_every_third_draw_and_adds_up_its_costs(kernel):
         deepest = every.stats["tree_depth"].reshape(2, 10, 3).max(axis=2)
         np.testing.assert_array_equal(third.stats["tree_depth"], deepest)
     np.testing.assert_array_equal(third.stats["moved"], every.stats["moved"].reshape(2, 10, 3).any(axis=2))
+
+
+class Ticks(Silent):
+    """Keeps the reports of every chunk."""
+
+    def __init__(self):
+        self.seen = []
+
+    def tick(self, tick):
+        self.seen.append(tick)
+
+
+@pytest.mark.parametrize("is_batched", cases([False, True], quick=[False]))
+def test_a_chunk_may_end_within_a_draw(monkeypatch, is_batched):
+    if is_batched:
+        place_in_one_batch(monkeypatch)
+    usual, ticks = draw(num_draws=10, thin=25), Ticks()
+    monkeypatch.setattr(TrajectoryJob, "_chunk_size", lambda self: 10)
+    assert_same(usual, draw(num_draws=10, thin=25, progress=ticks))
+    within = {(tick.done - 40) % 25 for tick in ticks.seen if tick.phase == "sampling"}
+    assert {0, 5, 10, 15, 20} <= within
+
+
+def test_a_chunk_ends_when_its_work_is_done(monkeypatch):
+    """The next tree may be a thousand times larger than the last, so transitions alone say little about time."""
+    usual, ticks = draw(num_chains=1), Ticks()
+    monkeypatch.setattr(TrajectoryJob, "_chunk_size", lambda self: 1000)
+    monkeypatch.setattr(TrajectoryJob, "_most_work", lambda self: 50)
+    assert_same(usual, draw(num_chains=1, progress=ticks))
+    work = np.diff([0, *(tick.done + tick.gradients for tick in ticks.seen)])
+    assert work.max() < 50 + 2**5  # the last tree is completed
+    assert 4 < len(work) < 70
 
 
 def test_other_seeds_are_other_draws():

@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from ergonet.draws.contents import POSITIONS
 from ergonet.draws.recorder import Chunk, Recorder
 from ergonet.draws.retention import Every, Last
 from ergonet.draws.store import MemoryStore
+from ergonet.inference import drive as drive_module
 from ergonet.inference.devices import worker_pool
 from ergonet.inference.drive import AbstractStopRule, Diverged, TimeLimit, drive
 from ergonet.inference.jobs import AbstractJob, RunPlan
@@ -183,9 +185,18 @@ def test_a_faulty_job_stops_the_others_and_its_last_chunk_is_not_stored():
         driven([Counting((0,), 0.0, faulty_at=1)], rules=[Diverged()])
 
 
-def test_a_time_limit_before_the_first_draw_is_an_error():
-    with pytest.raises(TimeLimitError, match="lower `num_warmup`"):
-        driven([Counting((0,), 0.0)], rules=[TimeLimit(1e-9, began=0.0)])
+def test_a_time_limit_before_the_first_draw_is_an_error(monkeypatch):
+    now = iter(range(10**6))
+    monkeypatch.setattr(drive_module, "time", SimpleNamespace(perf_counter=lambda: next(now)))
+    with pytest.raises(TimeLimitError, match=r"of 3 s was reached before every chain had a draw\..*lower `num_warmup`"):
+        driven([Counting((0,), 0.0, num_warmup=100)], rules=[TimeLimit(3.0, began=0.0)])
+
+
+def test_a_time_limit_that_the_preparation_overran_is_an_error_at_once():
+    jobs = [Counting((0,), 0.0)]
+    with pytest.raises(TimeLimitError, match=r"before the first transition: the preparation took \d.*compilation"):
+        driven(jobs, rules=[TimeLimit(1e-9, began=0.0)])
+    assert jobs[0].done == 0
 
 
 # Real jobs

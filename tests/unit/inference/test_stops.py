@@ -1,5 +1,6 @@
 """Ctrl-C, time limits, stores and progress: nothing that was drawn is lost."""
 
+import dataclasses
 import json
 import re
 import signal
@@ -114,7 +115,7 @@ def test_a_time_limit_keeps_the_draws(small_chunks):
 
 
 def test_a_time_limit_in_the_warmup_is_an_error(small_chunks):
-    with pytest.raises(TimeLimitError, match="lower `num_warmup`"):
+    with pytest.raises(TimeLimitError, match=r"`time_limit` of 0\.5 s was reached before"):
         draw(num_warmup=10**6, time_limit=0.5)
 
 
@@ -144,6 +145,34 @@ def test_draws_that_cannot_fit_on_a_disk_are_refused(monkeypatch, tmp_path):
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
     with pytest.raises(MemoryPlanError, match="larger disk"):
         draw(store=tmp_path / "run")
+
+
+def test_a_plan_counts_files(monkeypatch, tmp_path):
+    plan = memory.plan_memory(2, 250, bytes_per_draw=10, folder=tmp_path / "run", num_fields=12)
+    assert plan.files == 2 * 12 * 3
+    assert plan.draws == 2 * 250 * 10 + plan.files * 4096
+    assert "in 72 files of" in str(plan)
+    monkeypatch.setattr(
+        "os.statvfs",
+        lambda _: SimpleNamespace(f_files=9, f_favail=70, f_blocks=9, f_bfree=9, f_bavail=2**30, f_frsize=1),
+    )
+    with pytest.raises(MemoryPlanError, match=r"take 72 files, but only 70 more fit"):
+        memory.plan_memory(2, 250, bytes_per_draw=10, folder=tmp_path / "run", num_fields=12)
+
+
+@pytest.mark.parametrize(
+    ("dim", "settings", "said"),
+    [
+        (5, {"num_chains": 10**9}, r"1000000000 chains of dimension 5 take at least .* GiB .* Use fewer chains"),
+        (2 * 10**8, {}, r"2 chains of dimension 200000000 take at least 14\.9 GiB"),
+        (20_000, {"kernel": NUTS(metric="dense")}, r"13\.4 GiB of it for dense metrics of 20000 x 20000 .*diagonal"),
+    ],
+)
+def test_chains_that_cannot_fit_are_refused_before_anything_is_allocated(monkeypatch, dim, settings, said):
+    monkeypatch.setattr(memory, "free_memory", lambda: 8 * 2**30)
+    target = dataclasses.replace(gaussian_target(), dim=dim)
+    with pytest.raises(MemoryPlanError, match=said):
+        draw(target=target, **settings)
 
 
 def test_a_stored_run_is_the_run_in_memory(small_chunks, tmp_path):

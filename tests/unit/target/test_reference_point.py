@@ -176,7 +176,7 @@ def test_vmapped_chains_have_reference_points_of_their_own():
     together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records)
     together = batches.finish_stage(kernel, target, together, idle)
     assert together.reference.potential[0] != together.reference.potential[1]
-    _, draws = batches.advance_chain(kernel, target, together, idle, jnp.asarray(3), thin=jnp.asarray(2), capacity=3)
+    _, draws = batches.advance_chain(kernel, target, together, idle, chains.Stretch.of(6, work=1, thin=2), capacity=3)
     for chain in range(2):
         expected = float(target.potential(draws.positions[chain, -1]))
         np.testing.assert_allclose(-draws.stats["lp"][chain, -1], expected, rtol=1e-6)
