@@ -84,7 +84,7 @@ def read(path: str | os.PathLike[str], target: AbstractTarget | None = None) -> 
     if not manifest.get("complete"):
         draws = _before_torn_chunks(arrays, draws)
     if draws == 0:
-        raise RunDirectoryError(f"`{path}` has no draw of every chain: the run ended during its warm-up.")
+        raise RunDirectoryError(f"`{path}` has no draw of every chain: the run ended during its warm-up. Run again.")
     positions = arrays[POSITIONS]
     if target is not None and positions.shape[2] != target.dim:
         raise RunDirectoryError(

@@ -145,10 +145,7 @@ class RunDirectory:
                 f"{str(path)!r} was changed or written by another version of Ergonet: {error.__cause__} Change it in "
                 f"that file and delete 'manifest.json', use the version that wrote it, or fit again."
             ) from error
-        try:
-            return settings, Preprocessing.from_dict(record)
-        except RunDirectoryError as error:
-            raise RunDirectoryError(f"{str(self.path / PREPROCESSING)!r}: {error}") from error
+        return settings, files.using(self.path / PREPROCESSING, lambda: Preprocessing.from_dict(record))
 
     def read_model(self) -> "tuple[Settings, Preprocessing, BayesianNetwork]":
         """Read the settings and the preprocessing, and make the model that they describe.

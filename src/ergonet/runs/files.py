@@ -75,8 +75,10 @@ def using(path: Path, use: Callable[[], T]) -> T:
     """The result of what uses the content of a file; whatever goes wrong is an error that names the file."""
     try:
         return use()
-    except RunDirectoryError:
-        raise
+    except RunDirectoryError as error:
+        if str(path.parent) in str(error):
+            raise
+        raise RunDirectoryError(f"{str(path)!r}: {error}") from error
     except DAMAGE as error:
         raise damaged(path, f"{type(error).__name__}: {error}") from error
 
