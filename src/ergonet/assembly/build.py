@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 OUTPUT_SCALE = {"regression": 2.0, "classification": 4.0}
 DEFAULT_KERNEL = "nuts"
+DATA, SCALED = "data", "scaled"  # units of a likelihood
 
 
 @dataclass(frozen=True)
@@ -108,14 +109,14 @@ def likelihood(choice: Any, task: Task) -> AbstractLikelihood:
 
     Args:
         choice: None for the default; a name; a table of settings with or without a `name`, whose `noise` is in units of
-            the data; or a likelihood.
+            the data, or of scaled targets with `units = "scaled"`; or a likelihood.
         task: determines the default and the allowed choices.
 
     Raises:
         SettingError: the likelihood does not suit the task, or a setting is unknown or out of range.
     """
-    choice = _with_name(choice, default_likelihood(task))
-    if isinstance(choice, Mapping) and choice.get("noise") is not None:
+    choice, units = _without_units(_with_name(choice, default_likelihood(task)))
+    if isinstance(choice, Mapping) and choice.get("noise") is not None and units == DATA:
         LIKELIHOODS.resolve(choice)  # rejects values out of range before they are scaled
         choice = {**choice, "noise": _scaled_noise(choice["noise"], task)}
     chosen = LIKELIHOODS.resolve(choice)
@@ -129,6 +130,16 @@ def likelihood(choice: Any, task: Task) -> AbstractLikelihood:
             f"`likelihood` {choice!r} is for 2 classes, but there are {task.num_targets}. Use 'categorical'."
         )
     return chosen
+
+
+def _without_units(choice: Any) -> tuple[Any, str]:
+    """The choice of a likelihood without the units of its noise, and these."""
+    if not isinstance(choice, Mapping):
+        return choice, DATA
+    units = choice.get("units", DATA)
+    if units not in (DATA, SCALED):
+        raise SettingError(f"`units` of a likelihood must be {DATA!r} or {SCALED!r}, got {units!r}.")
+    return {name: value for name, value in choice.items() if name != "units"}, units
 
 
 def default_likelihood(task: Task) -> str:
@@ -158,7 +169,7 @@ def check(settings: Settings) -> None:
     prior(settings.prior, Task("regression", 1, 1, (1.0,)), settings.network)
     kernel(settings)
     if settings.likelihood:
-        LIKELIHOODS.resolve(_with_name(settings.likelihood, "gaussian"))
+        LIKELIHOODS.resolve(_without_units(_with_name(settings.likelihood, "gaussian"))[0])
 
 
 def complete(settings: Settings, preprocessing: "Preprocessing") -> Settings:

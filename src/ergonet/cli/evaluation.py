@@ -1,6 +1,5 @@
 """Evaluation of draws for the run directory: test predictions, scores and diagnostics."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +12,10 @@ from ergonet.assembly.settings import Settings
 from ergonet.datasets.dataset import Dataset
 from ergonet.draws.memory import GIB, USABLE_SHARE, free_memory
 from ergonet.draws.samples import Samples
-from ergonet.draws.versions import versions
 from ergonet.models.network_posterior import NUM_REFERENCE_ROWS, RELEVANCE
 from ergonet.prediction.predictive import Prediction, predict
 from ergonet.prediction.scores import classification_scores, regression_scores
+from ergonet.runs import metrics
 
 LEVELS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 _BYTES = 8
@@ -157,37 +156,18 @@ def metrics_of(
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
     """The content of `metrics.json`; unknown figures are None."""
-    preprocessing = dataset.preprocessing
-    data: dict[str, Any] = {"name": dataset.name, "target": list(preprocessing.target_names)}
-    if preprocessing.classes:
-        data["classes"] = [str(one) for one in preprocessing.classes]
-    content = {
-        "task": dataset.task,
-        "data": data,
-        "num_train": len(dataset.x_train),
+    found = metrics.metrics_of(
+        settings,
+        dataset.preprocessing,
+        samples,
+        name=dataset.name,
+        num_train=len(dataset.x_train),
+        diagnostics=evaluation.diagnostics,
+    )
+    of_test = {
         "num_test": len(dataset.x_test),
         "num_features": int(dataset.x_train.shape[1]),
-        "dim": int(samples.positions.shape[2]),
-        "kernel": str(settings.kernel["name"]).upper(),
-        "num_chains": samples.num_chains,
-        "num_warmup": settings.run.num_warmup,
-        "num_draws": samples.num_draws,
-        "thin": settings.run.thin,
-        "stopped_by": samples.about.get("stopped_by"),
         "seconds": dict(seconds),
-        "gradients": dict(samples.gradients),
         "test": dict(evaluation.test),
-        "diagnostics": dict(evaluation.diagnostics),
-        "versions": samples.about.get("versions") or versions(),
     }
-    return _json(content)
-
-
-def _json(value: Any) -> Any:
-    """Convert to plain Python types, with None for values that are not finite, since JSON has no NaN."""
-    if isinstance(value, Mapping):
-        return {str(key): _json(one) for key, one in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_json(one) for one in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return found | metrics.as_json(of_test)

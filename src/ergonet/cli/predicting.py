@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ergonet._errors import DataError, RunDirectoryError
+from ergonet._errors import DataError
 from ergonet.cli.outputs import check_file
 from ergonet.runs.directory import RunDirectory
 
@@ -41,24 +41,16 @@ def run(directory: RunDirectory, new: str, out: str, *, overwrite: bool) -> int:
         raise DataError(f"`--out`: {str(path)!r} must end in {' or '.join(_WRITTEN)}, which determines the format.")
     check_file(path, overwrite=overwrite)
     finished = directory.check_version()
-    settings, preprocessing = directory.read_settings()
+    fitted = directory.read_fitted()
+    preprocessing, samples = fitted.preprocessing, fitted.samples
 
-    from ergonet.assembly import build
     from ergonet.datasets.readers import read_table
-    from ergonet.draws.samples import load
     from ergonet.prediction.predictive import predict
 
     x = preprocessing.transform(_by_position(read_table(new), new, preprocessing), argument=f"the file {new}")
-    model = build.model(settings, build.Task.of(preprocessing))
-    samples = load(directory.draws)
-    if samples.positions.shape[2] != model.dim:
-        raise RunDirectoryError(
-            f"The draws in {str(directory.draws)!r} have {samples.positions.shape[2]} coordinates, but the settings "
-            f"give {model.dim}: a file of the run was changed. Fit again."
-        )
     if not finished:
         sys.stderr.write(f"Warning: this run did not finish; {samples.num_draws} draws of each chain are used.\n")
-    prediction = predict(samples, x, model=model, levels=LEVELS)
+    prediction = predict(samples, x, model=fitted.model, levels=LEVELS)
     if preprocessing.task == "classification":
         table = _classes(prediction.mean, preprocessing)
     else:

@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import DataError, RunDirectoryError
-from ergonet.runs.directory import METRICS, RunDirectory
+from ergonet.runs.directory import ESTIMATOR, METRICS, RunDirectory
 
 if TYPE_CHECKING:
     from ergonet.assembly.settings import Settings
@@ -32,6 +32,11 @@ def record_of(directory: RunDirectory) -> "RunRecord":
     """
     from ergonet.report import RunRecord
 
+    if (directory.path / ESTIMATOR).exists():
+        raise RunDirectoryError(
+            f"{str(directory.path)!r} is a saved estimator, which has no test rows to report on. `ergonet diagnose "
+            f"{directory.path}` prints its diagnostics."
+        )
     if directory.check_version() or not directory.missing_results():
         return RunRecord.load(directory.path)
     return _computed(directory)
@@ -39,9 +44,8 @@ def record_of(directory: RunDirectory) -> "RunRecord":
 
 def _computed(directory: RunDirectory) -> "RunRecord":
     """Evaluate the draws of a fit that was killed, as the fit would have done; writes nothing."""
-    settings, preprocessing = directory.read_settings()
+    settings, preprocessing, model = directory.read_model()
 
-    from ergonet.assembly import build
     from ergonet.cli import evaluation, fitting
     from ergonet.draws.durable import to_json
     from ergonet.draws.samples import load
@@ -60,7 +64,6 @@ def _computed(directory: RunDirectory) -> "RunRecord":
             f"{lacking}, and its data {settings.data.source!r} have changed since. Restore them, or fit again."
         )
     fitting.keep_compiled_programs()
-    model = build.model(settings, build.Task.of(preprocessing))
     samples = _described(load(directory.draws, target=fitting.condition(model, dataset)), settings)
     sys.stderr.write(f"{lacking}. They are computed from {samples.num_draws} draws of each chain.\n")
     found = evaluation.evaluate(samples, dataset, model)

@@ -1,23 +1,16 @@
 """`ergonet verify`: check every file of a run directory."""
 
-import io
-import json
-import tomllib
 import warnings
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ergonet._errors import RunDirectoryError, SamplingWarning
 from ergonet.draws.manifest import FORMAT_VERSION, manifest_faults
-from ergonet.runs.directory import DRAWS, EVALUATION, MANIFEST, METRICS, PREPROCESSING, SETTINGS, STATS, RunDirectory
+from ergonet.runs.directory import DRAWS, ESTIMATOR, MANIFEST, PREPROCESSING, RESULTS, SETTINGS, RunDirectory
 
-_UNREADABLE = (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 _ALWAYS_THERE = (SETTINGS, PREPROCESSING)
-_RESULTS = (METRICS, EVALUATION, STATS)  # of a fit that finished
 
 
 @dataclass(frozen=True)
@@ -47,7 +40,7 @@ def verify(directory: RunDirectory) -> tuple[list[str], bool]:
     is_intact = not any(check.faults for check in checks)
     if not is_intact:
         verdict = "Files are damaged. Restore them from a backup, or fit again."
-    elif (directory.path / MANIFEST).exists():
+    elif directory.check_version():
         verdict = "No damage was found."
     else:
         verdict = "No damage was found, but the fit did not finish: `ergonet report` uses the draws that there are."
@@ -59,41 +52,24 @@ def _checks(directory: RunDirectory) -> Iterator[Check]:
         manifest, faults = directory.read_manifest(), ()
     except RunDirectoryError as error:
         manifest, faults = None, (str(error),)
-    finished = manifest is not None or bool(faults)
-    yield Check(MANIFEST, faults, "intact" if finished else "missing: the fit did not finish")
-    checksums = (manifest or {}).get("checksums", {})
-    for name in (*_ALWAYS_THERE, *_RESULTS):
-        path = directory.path / name
-        if path.exists() or finished or name in _ALWAYS_THERE:
-            yield Check(name, tuple(_faults(path, checksums)), "intact" if name in checksums else "readable")
-        else:
+    finished = bool(faults) or (manifest is not None and manifest.get("finished", True))
+    yield Check(MANIFEST, faults, "intact" if finished else "the fit did not finish")
+    expected = {*_ALWAYS_THERE, *(manifest["files"] if manifest and finished else RESULTS if finished else ())}
+    for name in (*_ALWAYS_THERE, *RESULTS, ESTIMATOR):
+        if (directory.path / name).exists() or name in expected:
+            found = tuple(_faults(directory, name))
+            yield Check(name, found, "intact" if name in (manifest or {}).get("checksums", {}) else "readable")
+        elif not finished and name != ESTIMATOR:
             yield Check(name, (), "missing: the fit did not finish")
     yield from _draws(directory.draws)
 
 
-def _faults(path: Path, checksums: Mapping[str, int]) -> Iterator[str]:
+def _faults(directory: RunDirectory, name: str) -> Iterator[str]:
     """What is wrong with a file."""
     try:
-        data = path.read_bytes()
-        _parse(path.suffix, data)
-    except FileNotFoundError:
-        yield f"{str(path)!r} is missing."
-    except (OSError, *_UNREADABLE) as error:
-        yield f"{str(path)!r} is damaged: {error}."
-    else:
-        if zlib.crc32(data) != checksums.get(path.name, zlib.crc32(data)):
-            yield f"{str(path)!r} is not as the fit wrote it: its checksum differs."
-
-
-def _parse(suffix: str, data: bytes) -> None:
-    if suffix == ".toml":
-        tomllib.loads(data.decode())
-    elif suffix == ".json":
-        json.loads(data)
-    else:
-        broken = zipfile.ZipFile(io.BytesIO(data)).testzip()
-        if broken is not None:
-            raise ValueError(f"the checksum of {broken} differs")
+        directory.read(name)
+    except RunDirectoryError as error:
+        yield str(error)
 
 
 def _draws(folder: Path) -> Iterator[Check]:

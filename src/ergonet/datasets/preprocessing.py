@@ -29,6 +29,7 @@ from ergonet.datasets.validation import (
 Predicted = Float[np.ndarray, "... rows targets"]
 SCHEMA_VERSION = 1
 UNSCALED = "none"
+LARGEST = float(np.finfo(np.float64).max)
 FAR = 1e4  # standard deviations, more than the square root of the number of training rows
 PER_COLUMN_SCALING = "each input column minus its training mean, divided by its training standard deviation"
 
@@ -198,7 +199,7 @@ class Preprocessing:
         """Restore the result of `to_dict`, bit for bit.
 
         Raises:
-            RunDirectoryError: The layout has another version, or a part is missing.
+            RunDirectoryError: The layout has another version, or a part is missing or not as `to_dict` writes it.
         """
         if record.get("version") != SCHEMA_VERSION:
             raise RunDirectoryError(
@@ -208,19 +209,67 @@ class Preprocessing:
         parts = [name for name in cls.__dataclass_fields__ if name not in record]
         if parts:
             raise RunDirectoryError(f"The preprocessing record lacks {', '.join(parts)}. Fit again.")
-        return cls(
+        categories = record["categories"]
+        _require(isinstance(record["scaling"], str), "scaling", "text")
+        _require(isinstance(categories, Mapping), "categories", "a table")
+        restored = cls(
             task=record["task"],
-            feature_names=tuple(record["feature_names"]),
-            target_names=tuple(record["target_names"]),
-            categories={name: tuple(found) for name, found in record["categories"].items()},
-            dropped=tuple(record["dropped"]),
-            feature_mean=np.asarray(record["feature_mean"], dtype=np.float64),
-            feature_sd=np.asarray(record["feature_sd"], dtype=np.float64),
-            target_mean=np.asarray(record["target_mean"], dtype=np.float64),
-            target_sd=np.asarray(record["target_sd"], dtype=np.float64),
-            classes=tuple(record["classes"]),
+            feature_names=_texts(record, "feature_names"),
+            target_names=_texts(record, "target_names"),
+            categories={str(name): _labels(categories, name) for name in categories},
+            dropped=_texts(record, "dropped"),
+            feature_mean=_numbers(record, "feature_mean"),
+            feature_sd=_numbers(record, "feature_sd"),
+            target_mean=_numbers(record, "target_mean"),
+            target_sd=_numbers(record, "target_sd"),
+            classes=_labels(record, "classes"),
             scaling=record["scaling"],
         )
+        restored._check()
+        return restored
+
+    def _check(self) -> None:
+        """Check that the parts fit together; raises `RunDirectoryError`."""
+        is_regression, encoded = self.task == "regression", len(self.encoded_names)
+        targets = len(self.target_names) if is_regression else 0
+        _require(self.task in ("regression", "classification"), "task", "regression or classification")
+        _require(len(set(self.feature_names)) == len(self.feature_names), "feature_names", "different names")
+        _require({*self.dropped, *self.categories} <= {*self.feature_names}, "dropped", "names of input columns")
+        _require(encoded >= 1 and len(self.target_names) >= 1, "feature_names", "at least one input and one target")
+        _require(is_regression == (not self.classes) and len(self.classes) != 1, "classes", "the labels of two classes")
+        _require(self.feature_mean.shape == self.feature_sd.shape == (encoded,), "feature_mean", f"{encoded} numbers")
+        _require(self.target_mean.shape == self.target_sd.shape == (targets,), "target_mean", f"{targets} numbers")
+        _require((self.feature_sd > 0).all() and (self.target_sd > 0).all(), "feature_sd", "numbers above 0")
+
+
+def _require(condition: object, part: str, wanted: str) -> None:
+    if not condition:
+        raise RunDirectoryError(
+            f"The preprocessing record has a `{part}` that is not {wanted}: it was changed. Restore it from a backup, "
+            f"or fit again."
+        )
+
+
+def _listed(record: Mapping[str, Any], part: str, kinds: tuple[type, ...], wanted: str) -> list[Any]:
+    found = record[part]
+    _require(isinstance(found, list) and all(type(one) in kinds for one in found), part, f"a list of {wanted}")
+    return found
+
+
+def _texts(record: Mapping[str, Any], part: str) -> tuple[str, ...]:
+    return tuple(_listed(record, part, (str,), "texts"))
+
+
+def _labels(record: Mapping[str, Any], part: str) -> tuple[Label, ...]:
+    found = _listed(record, part, (str, bool, int, float), "texts or numbers")
+    _require(len(set(found)) == len(found), part, "a list of different labels")
+    return tuple(found)
+
+
+def _numbers(record: Mapping[str, Any], part: str) -> Float[np.ndarray, "number"]:
+    found = _listed(record, part, (int, float), "numbers")
+    _require(all(abs(one) <= LARGEST for one in found), part, "a list of finite numbers")
+    return np.asarray(found, dtype=np.float64)
 
 
 def _check_range(

@@ -5,7 +5,9 @@ failure leaves at least one that can be read.
 """
 
 import json
+import re
 import warnings
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,14 @@ from ergonet.draws.replacement import whereabouts
 FORMAT_VERSION = 2
 FORMAT_WITHOUT_CHECKSUMS = 1
 MANIFEST, PREVIOUS = "manifest.json", "manifest.previous.json"
+METADATA = "zarr.json"  # of an array
+_NAME = re.compile(r"[\w.-]*\w[\w.-]*(/[\w.-]*\w[\w.-]*)?")  # of an array: in the folder, or in a group of it
 
 
 def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
     """Replace the manifest; the previous one is kept under another name."""
-    whole = {"format_version": FORMAT_VERSION, **content}
+    forms = {name: form_of(folder / name) for name in content.get("arrays", ())}
+    whole = {"format_version": FORMAT_VERSION, **content, "forms": forms}
     write_json(folder / MANIFEST, {**whole, "checksum": checksum_of(whole)}, previous=folder / PREVIOUS)
 
 
@@ -64,7 +69,7 @@ def _attempt(path: Path) -> dict[str, Any] | str:
         return _checked(path.read_bytes())
     except FileNotFoundError:
         return f"`{path}` is missing"
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return f"`{path}` is damaged ({error})"
 
 
@@ -85,5 +90,29 @@ def _check_version(folder: Path, content: Mapping[str, Any]) -> None:
             f"`{folder}` has format version {version}, but this version of Ergonet reads {FORMAT_WITHOUT_CHECKSUMS} "
             f"and {FORMAT_VERSION}. Use the version that wrote it, or run again."
         )
-    if not (isinstance(counts, list) and counts and all(type(count) is int and count >= 0 for count in counts)):
-        raise RunDirectoryError(f"`{folder / MANIFEST}` has no valid `draws_by_chain`. Restore it from a backup.")
+    tables = [content.get(name, {}) for name in ("seconds", "gradients", "about", "forms")]
+    names, draws = content.get("arrays", []), content.get("draws", 0)
+    has_counts = isinstance(counts, list) and bool(counts) and all(map(_is_count, counts))
+    is_valid = {
+        "draws_by_chain": has_counts,
+        "draws": _is_count(draws) and (not has_counts or draws <= min(counts or ())),
+        "arrays": isinstance(names, list) and all(isinstance(one, str) and _NAME.fullmatch(one) for one in names),
+        "about": all(isinstance(one, dict) for one in tables),
+    }
+    for name, valid in is_valid.items():
+        if not valid:
+            raise RunDirectoryError(f"`{folder / MANIFEST}` has no valid `{name}`. Restore it from a backup.")
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def form_of(folder: Path) -> int | None:
+    """The CRC-32 of the metadata of an array, but for its number of draws, which may grow; None if they are damaged."""
+    try:
+        table = json.loads((folder / METADATA).read_bytes())
+        size = table.pop("shape")
+        return zlib.crc32(json.dumps([table, size[:1], size[2:]], sort_keys=True).encode())
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None

@@ -10,6 +10,7 @@ from ergonet._errors import CapabilityError
 from ergonet.target.contract import AbstractTarget
 
 CHUNK_BYTES = 64 * 2**20
+LazyOrNot = Mapping[str, Any]  # NumPy arrays by name; a check of their types would read those that are on disk
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,14 @@ class Record:
     """
 
     positions: Any
-    stats: Mapping[str, np.ndarray]
-    warmup_stats: Mapping[str, np.ndarray]
+    stats: LazyOrNot
+    warmup_stats: LazyOrNot
     seconds: Mapping[str, float]
     gradients: Mapping[str, int]
-    tuning: Mapping[str, np.ndarray]
+    tuning: LazyOrNot
     about: Mapping[str, Any]
     target: AbstractTarget | None = field(default=None, repr=False)
-    curve: Mapping[str, np.ndarray] | None = field(default=None, repr=False)
+    curve: LazyOrNot | None = field(default=None, repr=False)
     running_summary: Any = field(default=None, repr=False)
 
     @property

@@ -2,20 +2,28 @@
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ergonet._errors import RunDirectoryError
+from ergonet.draws.manifest import METADATA, form_of
 
+_CHUNKS = 10**7  # more than any run has files
+_COMPRESSION = 2**17  # more than Zstandard achieves
 Block = tuple[int, ...]  # index of a chunk along each axis; for draws: chain, block of draws, 0, ...
 
-_METADATA = "zarr.json"
 _CODECS = {"bytes", "zstd", "blosc", "crc32c"}  # all that Ergonet has written; anything else is never executed
 _NUMBERS = {"bool"} | {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
-_UNREADABLE = (ValueError, RuntimeError, OSError)  # what Zarr and its codecs raise for a chunk that they cannot decode
+_UNREADABLE = (
+    ValueError,
+    RuntimeError,
+    OSError,
+    MemoryError,
+)  # of chunks that cannot be decoded
 
 
 def chunk_name(block: Block, separator: str) -> str:
@@ -26,13 +34,14 @@ def chunk_name(block: Block, separator: str) -> str:
 class StoredArray:
     """An array on disk, read lazily; indexed by integers, slices and index arrays."""
 
-    def __init__(self, folder: Path, name: str, *, is_sealed: bool = True):
+    def __init__(self, folder: Path, name: str, *, is_sealed: bool = True, form: int | None = None):
         """Open an array without reading it.
 
         Args:
             folder: the folder of a stored run.
             name: the array, such as `positions` or `tuning/step_size`.
             is_sealed: whether all counted chunks exist; arrays of format version 1 omit chunks of zeros.
+            form: what `form_of` returned when the array was written; None: unknown.
 
         Raises:
             RunDirectoryError: the array is missing, damaged, or in a form that Ergonet does not write.
@@ -40,11 +49,15 @@ class StoredArray:
         import zarr
 
         self.name, self._path, self._is_sealed = name, folder / name, is_sealed
-        self._separator = _separator(self._path / _METADATA)
+        self._separator = _separator(self._path / METADATA)
+        if form is not None and form_of(self._path) != form:
+            raise _unknown(self._path / METADATA)
         try:
             self._array: Any = zarr.open_array(str(self._path), mode="r", zarr_format=3)
-        except (*_UNREADABLE, KeyError, TypeError) as error:
-            raise _unknown(self._path / _METADATA) from error
+        except (*_UNREADABLE, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            raise _unknown(self._path / METADATA) from error
+        if math.prod(-(-length // size) for length, size in zip(self.shape, self._array.chunks, strict=True)) > _CHUNKS:
+            raise _unknown(self._path / METADATA)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -77,6 +90,7 @@ class StoredArray:
         cause = None
         if all(self._is_there(block) for block in blocks):
             try:
+                self._require_room(blocks)
                 return np.asarray(self._array[index])
             except _UNREADABLE as error:
                 cause = error
@@ -90,6 +104,7 @@ class StoredArray:
         file, size = self._path / chunk_name(block, self._separator), self._array.chunks
         if self._is_there(block):
             try:
+                self._require_room([block])
                 self._array[tuple(slice(b * s, (b + 1) * s) for b, s in zip(block, size, strict=True))]
             except _UNREADABLE:
                 what = "damaged"
@@ -115,6 +130,14 @@ class StoredArray:
         block = (num_draws - 1) // size
         return block * size, [(chain, block, *(0,) * (self.ndim - 2)) for chain in range(len(self))]
 
+    def _require_room(self, blocks: list[Block]) -> None:
+        """Refuse what no file of this size contains, before it is allocated; raises `ValueError`."""
+        size = math.prod(self._array.chunks) * self.dtype.itemsize
+        for block in blocks:
+            file = self._path / chunk_name(block, self._separator)
+            if file.is_file() and size > _COMPRESSION * file.stat().st_size:
+                raise ValueError("a chunk declares more than it contains")
+
     def _is_there(self, block: Block) -> bool:
         return not self._is_sealed or (self._path / chunk_name(block, self._separator)).is_file()
 
@@ -125,13 +148,41 @@ class StoredArray:
             parts[at : at + 1] = [slice(None)] * (self.ndim + 1 - len(parts))
         parts += [slice(None)] * (self.ndim - len(parts))
         axes = zip(parts, self.shape, self._array.chunks, strict=True)
-        touched = [np.unique(np.arange(length)[part] // size).tolist() for part, length, size in axes]
+        touched = [_touched(part, length, size) for part, length, size in axes]
         return list(itertools.product(*touched))
+
+
+def _touched(part: Any, length: int, size: int) -> list[int]:
+    """The chunks along an axis that an index touches."""
+    if isinstance(part, slice):
+        return sorted({one // size for one in range(length)[part]})
+    return np.unique(np.arange(length)[part] // size).tolist()
+
+
+class LazyArrays(Mapping[str, np.ndarray]):
+    """Arrays by name, each read when it is first used, so that a damaged one is no obstacle to the others."""
+
+    def __init__(self, readers: Mapping[str, Callable[[], np.ndarray]]):
+        self._readers, self._read = dict(readers), dict[str, np.ndarray]()
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._read:
+            self._read[name] = self._readers[name]()
+        return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._readers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
 
 
 def find_arrays(folder: Path) -> list[str]:
     """Names of the arrays in the folder of a stored run and in its groups."""
-    found = sorted(itertools.chain(folder.glob(f"*/{_METADATA}"), folder.glob(f"*/*/{_METADATA}")))
+    found = sorted(itertools.chain(folder.glob(f"*/{METADATA}"), folder.glob(f"*/*/{METADATA}")))
     return [str(path.parent.relative_to(folder)) for path in found if _table(path).get("node_type") == "array"]
 
 
@@ -167,6 +218,6 @@ def _table(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise RunDirectoryError(f"`{path}` is missing. Restore its folder from a backup, or run again.") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _unknown(path) from error
     return content if isinstance(content, dict) else {}

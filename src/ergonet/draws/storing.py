@@ -2,8 +2,9 @@
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from ergonet.draws.manifest import FORMAT_VERSION, read_manifest
 from ergonet.draws.record import Record
 from ergonet.draws.replacement import Claim
 from ergonet.draws.store import STORE, AbstractStore, ZarrStore
-from ergonet.draws.stored import StoredArray, find_arrays
+from ergonet.draws.stored import LazyArrays, StoredArray, find_arrays
 from ergonet.target.contract import AbstractTarget
 
 
@@ -59,11 +60,11 @@ def finish_store(record: Record, store: AbstractStore) -> None:
     )
 
 
-def _without_blanks(stats: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _without_blanks(stats: Mapping[str, Callable[[], np.ndarray]]) -> dict[str, np.ndarray]:
     """Remove statistics that the kernel did not have: older versions stored NaN for them, or a depth of -1."""
     return {
         name: values
-        for name, values in stats.items()
+        for name, values in LazyArrays(stats).items()
         if not (values.size and np.all(values == -1 if name == "tree_depth" else np.isnan(values)))
     }
 
@@ -83,23 +84,28 @@ def read(path: str | os.PathLike[str], target: AbstractTarget | None = None) -> 
     if not manifest.get("complete"):
         draws = _before_torn_chunks(arrays, draws)
     if draws == 0:
-        raise RunDirectoryError(f"`{path}` has no draw of every chain: the run ended during its warm-up.")
+        raise RunDirectoryError(f"`{path}` has no draw of every chain: the run ended during its warm-up. Run again.")
     positions = arrays[POSITIONS]
     if target is not None and positions.shape[2] != target.dim:
         raise RunDirectoryError(
             f"`{path}` has positions of dimension {positions.shape[2]}, but `target` has dimension {target.dim}."
         )
-    stats = {name: array[:, :draws] for name, array in arrays.items() if "/" not in name and name != POSITIONS}
+    stats = {
+        name: partial(array.__getitem__, (slice(None), slice(draws)))
+        for name, array in arrays.items()
+        if "/" not in name and name != POSITIONS
+    }
+    known = LazyArrays if manifest["format_version"] >= FORMAT_VERSION else _without_blanks
     return Record(
         positions=positions if positions.shape[1] == draws else positions[:, :draws],
-        stats=_without_blanks(stats),
-        warmup_stats=_without_blanks(_extra(arrays, "warmup")),
+        stats=known(stats),
+        warmup_stats=known(_extra(arrays, "warmup")),
         seconds=manifest.get("seconds", {}),
         gradients=manifest.get("gradients", {}),
-        tuning=_extra(arrays, "tuning"),
+        tuning=LazyArrays(_extra(arrays, "tuning")),
         about=manifest.get("about", {}),
         target=target,
-        curve=_extra(arrays, "curve") or None,
+        curve=LazyArrays(curve) if (curve := _extra(arrays, "curve")) else None,
     )
 
 
@@ -112,7 +118,11 @@ def open_store(folder: Path) -> tuple[dict[str, StoredArray], dict[str, Any]]:
     manifest = read_manifest(folder)
     has_checksums = manifest["format_version"] >= FORMAT_VERSION
     names = manifest.get("arrays") or find_arrays(folder)
-    arrays = {name: StoredArray(folder, name, is_sealed=has_checksums or name == POSITIONS) for name in names}
+    forms = manifest.get("forms", {})
+    arrays = {
+        name: StoredArray(folder, name, is_sealed=has_checksums or name == POSITIONS, form=forms.get(name))
+        for name in names
+    }
     counts = manifest["draws_by_chain"]
     for name, array in arrays.items():
         if "/" not in name and (array.ndim < 2 or array.shape[0] != len(counts) or array.shape[1] < max(counts)):
@@ -142,7 +152,9 @@ def _before_torn_chunks(arrays: Mapping[str, StoredArray], num_draws: int) -> in
     return num_draws
 
 
-def _extra(arrays: Mapping[str, StoredArray], group: str) -> dict[str, np.ndarray]:
+def _extra(arrays: Mapping[str, StoredArray], group: str) -> dict[str, Callable[[], np.ndarray]]:
     return {
-        name.removeprefix(f"{group}/"): array[...] for name, array in arrays.items() if name.startswith(f"{group}/")
+        name.removeprefix(f"{group}/"): partial(array.__getitem__, ...)
+        for name, array in arrays.items()
+        if name.startswith(f"{group}/")
     }

@@ -1,7 +1,5 @@
 """Base class of both estimators: scaling, sampling, saving."""
 
-import json
-import numbers
 import os
 import warnings
 from collections.abc import Mapping
@@ -14,25 +12,20 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ergonet._errors import CapabilityError, RunDirectoryError, SamplingWarning
+from ergonet._errors import SamplingWarning
 from ergonet.assembly import build
 from ergonet.assembly.build import Task
-from ergonet.assembly.renamed import translate
 from ergonet.assembly.rules import read_table
 from ergonet.assembly.settings import ModelSettings, NetworkSettings, RunSettings
 from ergonet.datasets.learning import learn, unscaled
-from ergonet.datasets.preprocessing import PER_COLUMN_SCALING, SCHEMA_VERSION, Preprocessing
 from ergonet.diagnostics.advice import advise
-from ergonet.draws.durable import write_json
-from ergonet.draws.samples import Samples, load
+from ergonet.estimators import saving
 from ergonet.estimators.parameters import parameter, parameter_of
 from ergonet.inference.run import sample
 from ergonet.models.registry import LIKELIHOODS, PRIORS
 from ergonet.prediction.predictive import Prediction, predict
 from ergonet.samplers.registry import KERNELS
 
-FORMAT_VERSION = 2
-READ_VERSIONS = (1, FORMAT_VERSION)
 SEEDS = 2**31 - 1
 
 
@@ -81,12 +74,13 @@ class BayesianEstimator(BaseEstimator):
         scaling = learn if self.standardize else unscaled
         self.preprocessing_ = scaling(features, target, task=task, target_names=target_names)
         targets = self.preprocessing_.transform_target(target, argument="`y`")
-        self.model_ = build.model(self._settings(), Task.of(self.preprocessing_))
+        self._fitted_settings, self._num_train = self.model_settings(), len(x)
+        self.model_ = build.model(self._fitted_settings, Task.of(self.preprocessing_))
         posterior = self.model_.condition(self._scaled(x), targets)
         seed = check_random_state(self.random_state).randint(SEEDS)
         self.samples_ = sample(
             posterior,
-            build.kernel(self._settings()),
+            build.kernel(self._fitted_settings),
             num_chains=self.num_chains,
             num_warmup=self.num_warmup,
             num_draws=self.num_draws,
@@ -98,12 +92,14 @@ class BayesianEstimator(BaseEstimator):
         self.diagnostics_ = self.samples_.diagnostics()
         self._warn()
 
-    def _settings(self) -> ModelSettings:
+    def model_settings(self) -> ModelSettings:
         """The settings of the model and the sampler, from the parameters."""
         chosen = {one: getattr(self, one) for one in ("hidden", "activation", "bias")}
         network = NetworkSettings(**read_table(NetworkSettings, chosen, lambda name: f"`{name}`"))
-        # Objects are in scaled units, and so is a table of an estimator.
-        likelihood = None if self.likelihood is None else LIKELIHOODS.resolve(self.likelihood)
+        likelihood = self.likelihood
+        if isinstance(likelihood, str | Mapping):
+            named = {"name": likelihood} if isinstance(likelihood, str) else likelihood
+            likelihood = {**named, "units": build.SCALED}
         return ModelSettings(network=network, prior=self.prior, likelihood=likelihood, kernel=self.kernel)
 
     def _warn(self) -> None:
@@ -137,103 +133,58 @@ class BayesianEstimator(BaseEstimator):
         return predict(self.samples_, inputs, model=self.model_, levels=levels)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the fitted estimator as a folder of Zarr and JSON; no pickle.
+        """Write the fitted estimator as a run directory of TOML, JSON and Zarr; no pickle.
+
+        `ergonet predict`, `diagnose` and `verify` take it as they take that of `ergonet fit`.
 
         Args:
             path: the folder to create.
-            overwrite: replace the draws in an existing folder.
+            overwrite: replace a folder that has nothing but such a run, once the new one is complete.
 
         Raises:
             CapabilityError: a parameter is an object that cannot be written as text; give it by name.
-            RunDirectoryError: the folder exists.
+            RunDirectoryError: the folder exists, contains files that Ergonet did not write, or has another writer.
         """
         check_is_fitted(self, "samples_")
-        folder = Path(path)
-        content = {
-            "format_version": FORMAT_VERSION,
-            "estimator": type(self).__name__,
-            "parameters": {name: _as_json(name, value) for name, value in self.get_params(deep=False).items()},
-            "fitted": self._fitted_json(),
-        }
-        if folder.exists() and not overwrite:
-            raise RunDirectoryError(f"`{folder}` exists. Choose another folder, or pass overwrite=True.")
-        folder.mkdir(parents=True, exist_ok=True)
-        self.samples_.save(folder / "draws.zarr", overwrite=overwrite)
-        write_json(folder / "estimator.json", content)
-        return folder
+        saving.save(self, Path(path), overwrite=overwrite)
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Any:
-        """Load a fitted estimator from a folder written by `save`.
+        """Load a fitted estimator from a folder written by `save`, or from a run directory of `ergonet fit`.
+
+        The draws are read when they are used. They have no target: `samples_` has positions and statistics.
 
         Raises:
-            RunDirectoryError: the folder was not written by `save`, or contains another estimator or version.
+            RunDirectoryError: the folder is none of these, is damaged, or contains another estimator or version.
         """
-        file = Path(path) / "estimator.json"
-        if not file.exists():
-            raise RunDirectoryError(f"`{path}` has no estimator.json: it was not written by `save`.")
-        content = json.loads(file.read_text(encoding="utf-8"))
-        if content.get("format_version") not in READ_VERSIONS or content.get("estimator") != cls.__name__:
-            raise RunDirectoryError(
-                f"`{path}` contains a {content.get('estimator')} of format {content.get('format_version')}, but this "
-                f"method reads a {cls.__name__} of format {FORMAT_VERSION}."
-            )
-        given = translate(content["parameters"])
-        parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
-        estimator = cls(**parameters)
-        estimator._restore(content["fitted"], load(Path(path) / "draws.zarr"))
-        return estimator
+        return saving.read(cls, Path(path))
 
-    def _fitted_json(self) -> dict[str, Any]:
-        fitted = {
-            "n_features_in_": int(self.n_features_in_),
-            "preprocessing": self.preprocessing_.to_dict(),
-            "diagnostics_": self.diagnostics_,
-        }
+    def __getstate__(self) -> Any:
+        return saving.state_of(self) if hasattr(self, "samples_") else super().__getstate__()
+
+    def __setstate__(self, state: Any) -> None:
+        if "format_version" in state:
+            saving.restore(self, state)
+        else:
+            super().__setstate__(state)
+
+    def parts(self) -> saving.Parts:
+        """What was fitted, for `save` and pickle."""
+        fitted = {"n_features_in_": int(self.n_features_in_), "num_train": self._num_train} | self._own()
         if hasattr(self, "feature_names_in_"):
             fitted["feature_names_in_"] = list(self.feature_names_in_)
-        return fitted
+        return saving.Parts(self._fitted_settings, self.preprocessing_, self.samples_, self.diagnostics_, fitted)
 
-    def _restore(self, fitted: dict[str, Any], samples: Samples) -> None:
-        self.n_features_in_ = fitted["n_features_in_"]
-        record = fitted["preprocessing"] if "preprocessing" in fitted else _preprocessing_of_version_1(fitted)
-        self.preprocessing_ = Preprocessing.from_dict(record)
-        self.diagnostics_ = fitted["diagnostics_"]
-        if "feature_names_in_" in fitted:
-            self.feature_names_in_ = np.array(fitted["feature_names_in_"], dtype=object)
-        self.model_ = build.model(self._settings(), Task.of(self.preprocessing_))
-        self.samples_ = samples
+    def restore_parts(self, parts: saving.Parts) -> None:
+        """Restore what was fitted."""
+        self.n_features_in_, self._num_train = parts.fitted["n_features_in_"], parts.fitted.get("num_train", 0)
+        if "feature_names_in_" in parts.fitted:
+            self.feature_names_in_ = np.array(parts.fitted["feature_names_in_"], dtype=object)
+        self.preprocessing_, self._fitted_settings = parts.preprocessing, parts.settings
+        self.model_ = build.model(parts.settings, Task.of(parts.preprocessing))
+        self.diagnostics_, self.samples_ = dict(parts.diagnostics), parts.samples
 
-
-def _preprocessing_of_version_1(fitted: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a scaling that was saved as means and standard deviations."""
-    classes, means = fitted.get("classes_", []), fitted.get("target_mean_", [])
-    return {
-        "version": SCHEMA_VERSION,
-        "task": "classification" if classes else "regression",
-        "feature_names": [f"x{index}" for index in range(fitted["n_features_in_"])],
-        "target_names": ["y"] if len(means) < 2 else [f"y{index}" for index in range(len(means))],
-        "categories": {},
-        "dropped": [],
-        "feature_mean": fitted["input_mean_"],
-        "feature_sd": fitted["input_sd_"],
-        "target_mean": means,
-        "target_sd": fitted.get("target_sd_", []),
-        "classes": list(range(len(classes))),
-        "scaling": PER_COLUMN_SCALING,
-    }
-
-
-def _as_json(name: str, value: Any) -> Any:
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, numbers.Number):
-        return value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, list | tuple):
-        return [_as_json(name, item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): _as_json(name, item) for key, item in value.items()}
-    raise CapabilityError(
-        f"`{name}={value!r}` cannot be saved as text. Give it by name, or by a table of `name` and settings, or use "
-        f"joblib instead."
-    )
+    def _own(self) -> dict[str, Any]:
+        """Fitted attributes that only this kind of estimator has."""
+        return {}

@@ -10,9 +10,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ergonet._errors import DataError
-from ergonet.draws.samples import Samples
 from ergonet.estimators.base import SEEDS, BayesianEstimator
 from ergonet.estimators.parameters import documented
+from ergonet.estimators.saving import Parts
 from ergonet.prediction.predictive import sample_predictive
 
 
@@ -73,10 +73,13 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         draws = sample_predictive(self.samples_, inputs, num_samples=n_samples, seed=seed, model=self.model_)
         return self.classes_[draws[:, :, 0].T.astype(int)]
 
-    def _fitted_json(self) -> dict[str, Any]:
-        return super()._fitted_json() | {"classes_": self.classes_.tolist(), "dtype": self.classes_.dtype.str}
+    def _own(self) -> dict[str, Any]:
+        return {"dtype": self.classes_.dtype.str}
 
-    def _restore(self, fitted: dict[str, Any], samples: Samples) -> None:
-        super()._restore(fitted, samples)
-        dtype = np.dtype(fitted["dtype"]) if fitted["dtype"] != "|O" else object
-        self.classes_ = np.array(fitted["classes_"], dtype=dtype)
+    def restore_parts(self, parts: Parts) -> None:
+        super().restore_parts(parts)
+        kind, labels = parts.fitted.get("dtype"), list(self.preprocessing_.classes)
+        if isinstance(parts.fitted.get("classes_"), np.ndarray):  # from a pickle
+            self.classes_ = parts.fitted["classes_"]
+        else:
+            self.classes_ = np.array(labels, dtype=object if kind == "|O" else kind)

@@ -11,9 +11,9 @@ from sklearn.utils.validation import validate_data
 from ergonet._errors import SettingError
 from ergonet.assembly.rules import above_zero
 from ergonet.assembly.settings import ModelSettings
-from ergonet.draws.samples import Samples
 from ergonet.estimators.base import SEEDS, BayesianEstimator
 from ergonet.estimators.parameters import documented, parameter
+from ergonet.estimators.saving import Parts
 from ergonet.prediction.predictive import sample_predictive
 
 
@@ -53,8 +53,8 @@ class BayesianRegressor(MultiOutputMixin, RegressorMixin, BayesianEstimator):
         self._fit_network(np.asarray(x), target, task="regression", target_names=names)
         return self
 
-    def _settings(self) -> ModelSettings:
-        settings = super()._settings()
+    def model_settings(self) -> ModelSettings:
+        settings = super().model_settings()
         if self.noise is None:
             return settings
         if self.likelihood is not None:
@@ -92,9 +92,9 @@ class BayesianRegressor(MultiOutputMixin, RegressorMixin, BayesianEstimator):
         draws = sample_predictive(self.samples_, inputs, num_samples=n_samples, seed=seed, model=self.model_)
         return np.moveaxis(self._in_units(draws), 0, -1)
 
-    def _fitted_json(self) -> dict[str, Any]:
-        return super()._fitted_json() | {"is_flat": self._is_flat}
+    def _own(self) -> dict[str, Any]:
+        return {"is_flat": self._is_flat}
 
-    def _restore(self, fitted: dict[str, Any], samples: Samples) -> None:
-        super()._restore(fitted, samples)
-        self._is_flat = fitted["is_flat"]
+    def restore_parts(self, parts: Parts) -> None:
+        super().restore_parts(parts)
+        self._is_flat = parts.fitted["is_flat"]

@@ -1,9 +1,6 @@
 """The input of a report: settings, figures and arrays of a finished run."""
 
-import json
-import tomllib
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -11,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ergonet._errors import RunDirectoryError
+from ergonet.runs.directory import EVALUATION, METRICS, SETTINGS, STATS, RunDirectory
 
 _WARMUP = "warmup_"
 
@@ -55,51 +52,15 @@ class RunRecord:
         Raises:
             RunDirectoryError: the directory does not exist, or a file in it is missing or unreadable.
         """
-        directory = Path(run_directory)
-        if not directory.is_dir():
-            raise RunDirectoryError(
-                f"There is no run directory {str(directory)!r}. `ergonet fit ... --out RUN` creates one."
-            )
-        names = ("settings.toml", "metrics.json", "evaluation.npz", "stats.npz")
-        missing = [name for name in names if not (directory / name).is_file()]
-        if missing:
-            raise RunDirectoryError(
-                f"The run directory {str(directory)!r} has no {' and no '.join(missing)}: the run did "
-                f"not finish, or this is some other directory. Fit again."
-            )
-        stats = _read(directory / "stats.npz", _arrays)
+        directory = RunDirectory(Path(run_directory))
+        directory.require((SETTINGS, METRICS, EVALUATION, STATS))
+        stats = directory.read(STATS)
         return cls(
-            settings=_read(directory / "settings.toml", _toml),
-            metrics=_read(directory / "metrics.json", _json),
-            evaluation=_read(directory / "evaluation.npz", _arrays),
+            settings=directory.read(SETTINGS),
+            metrics=directory.read(METRICS),
+            evaluation=directory.read(EVALUATION),
             stats={name: values for name, values in stats.items() if not name.startswith(_WARMUP)},
             warmup_stats={
                 name.removeprefix(_WARMUP): values for name, values in stats.items() if name.startswith(_WARMUP)
             },
         )
-
-
-def _read(path: Path, reader: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    try:
-        return reader(path)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise RunDirectoryError(
-            f"{str(path)!r} cannot be read ({error}). It is damaged or was written by another program: fit "
-            f"again, or restore it from a backup."
-        ) from error
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    return tomllib.loads(path.read_text(encoding="utf-8"))
-
-
-def _json(path: Path) -> dict[str, Any]:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(content, dict):
-        raise ValueError(f"expected a table, got {type(content).__name__}")  # noqa: TRY004
-    return content
-
-
-def _arrays(path: Path) -> dict[str, Any]:
-    with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}

@@ -8,7 +8,7 @@ from ergonet._errors import RunDirectoryError
 from ergonet.draws.contents import foreign_to_store, read_json
 from ergonet.draws.durable import temporary
 from ergonet.draws.replacement import Claim, Content
-from ergonet.runs.directory import ALL, DRAWS, MANIFEST, REPORT
+from ergonet.runs.directory import ALL, BY_FIT, DRAWS, ESTIMATOR, MANIFEST, REPORT
 
 
 def claim_run(out: str | None, name: str, *, overwrite: bool) -> Claim:
@@ -22,7 +22,7 @@ def claim_run(out: str | None, name: str, *, overwrite: bool) -> Claim:
     Raises:
         RunDirectoryError: the directory exists and must not be replaced, or another fit writes it.
     """
-    content = Content(_foreign_to_run, "add `--overwrite`")
+    content = run_content("add `--overwrite`")
     if out is not None:
         return Claim(Path(out), content, overwrite=overwrite)
     for number in range(1, 1000):
@@ -31,8 +31,17 @@ def claim_run(out: str | None, name: str, *, overwrite: bool) -> Claim:
     raise RunDirectoryError(f"`{name}-run` and the names with a number up to 999 are taken. Choose one with `--out`.")
 
 
+def run_content(overwriting: str) -> Content:
+    """The kind of folder that a run directory is.
+
+    Args:
+        overwriting: how a user allows replacing one, for errors.
+    """
+    return Content(_foreign_to_run, overwriting)
+
+
 def _foreign_to_run(folder: Path) -> Path | None:
-    """The first file in a run directory that `ergonet fit` did not write; None if there is none."""
+    """The first file in a run directory that Ergonet did not write; None if there is none."""
     if folder.is_symlink() or not folder.is_dir():
         return folder
     ours = _own_names(folder)
@@ -57,16 +66,26 @@ def _is_report(file: Path) -> bool:
 
 
 def _own_names(folder: Path) -> set[str]:
-    """Names of the files that a fit has written, complete or not.
+    """Names of the files that Ergonet has written, complete or not.
 
-    The manifest of a finished run lists them. An unfinished run has draws and, in the order of writing, some others.
+    The manifest lists them. An unfinished run has, in the order of writing, some that it does not list yet.
     """
     manifest = read_json(folder / MANIFEST)
-    if {"format_version", "ergonet", "files"} <= manifest.keys() and isinstance(manifest["files"], list):
-        names = {MANIFEST, REPORT, *(name for name in ALL if name in manifest["files"])}
-    elif (folder / DRAWS).is_dir():
-        names = {*takewhile(lambda name: (folder / name).exists(), ALL)}
-        names |= {REPORT} if DRAWS in names and _is_report(folder / REPORT) else set()
-    else:
-        names = set[str]()
+    is_listed = {"format_version", "ergonet", "files"} <= manifest.keys() and isinstance(manifest["files"], list)
+    names = set[str]()
+    if is_listed:
+        names |= {MANIFEST, *(name for name in ALL if name in manifest["files"])}
+        names |= {REPORT} if manifest.get("finished", True) else set()
+    if not is_listed or not manifest.get("finished", True):
+        names |= _of_unfinished(folder)
     return names | {temporary(Path(name)).name for name in (*ALL, MANIFEST) if names}
+
+
+def _of_unfinished(folder: Path) -> set[str]:
+    """Names of the files of a run that did not finish, or of an estimator saved before these had a manifest."""
+    if not (folder / DRAWS).is_dir():
+        return set()
+    if read_json(folder / ESTIMATOR).keys() >= {"format_version", "estimator", "parameters", "fitted"}:
+        return {ESTIMATOR, DRAWS}
+    names = {*takewhile(lambda name: (folder / name).exists(), BY_FIT)}
+    return names | ({REPORT} if DRAWS in names and _is_report(folder / REPORT) else set())

@@ -1,28 +1,14 @@
 """`diagnose`, `report`, `predict` and `verify` on runs whose fit was killed, and on damaged ones."""
 
 import shutil
-from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from ergonet.assembly import build
-from ergonet.assembly.settings import resolve
-from ergonet.cli import evaluation, fitting
 from ergonet.cli.main import app
-from ergonet.draws.samples import load
-from ergonet.draws.store import ZarrStore
 from ergonet.runs.directory import RunDirectory
-
-CHAINS, ROOM, DRAWS = 2, 20, 8
-GIVEN = {
-    "data": {"target": ("z",)},
-    "network": {"hidden": (2,)},
-    "kernel": {"name": "nuts", "max_doublings": 5},
-    "run": {"num_chains": CHAINS, "num_draws": ROOM},
-}
+from tests.runs import DRAWS, finish, write_killed
 
 
 def call(*arguments, code=0):
@@ -35,28 +21,9 @@ def call(*arguments, code=0):
 def killed(tmp_path_factory):
     """A run directory as it is while the fit samples: 8 of 20 draws of each chain are stored."""
     folder = tmp_path_factory.mktemp("killed")
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"x": rng.normal(size=30), "y": rng.normal(size=30)})
-    table.assign(z=table["x"] - table["y"]).to_csv(folder / "table.csv", index=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        settings = resolve("table.csv", {}, GIVEN)
-        dataset = fitting.load_data(settings.data, seed=settings.run.seed)
-    settings = build.complete(settings, dataset.preprocessing)
-    model = build.model(settings, build.Task.of(dataset.preprocessing))
-    (folder / "run").mkdir()
-    directory = RunDirectory(folder / "run")
-    directory.write_settings(settings, dataset.preprocessing)
-    kinds = {"nonfinite": bool, "moved": bool, "diverging": bool, "gradients": np.int32, "tree_depth": np.int32}
-    fields: dict[str, Any] = {name: ((), np.dtype(kinds.get(name, np.float32))) for name in (*kinds, "lp", "energy")}
-    fields["positions"] = ((model.dim,), np.dtype(np.float32))
-    store = ZarrStore(directory.draws, draws_per_chunk=5)
-    store.allocate(CHAINS, ROOM, fields)
-    for chain in range(CHAINS):
-        rows = {name: rng.integers(0, 2, (DRAWS + chain, *shape)).astype(t) for name, (shape, t) in fields.items()}
-        rows |= {"nonfinite": np.zeros(DRAWS + chain, bool), "energy": rng.normal(size=DRAWS + chain)}
-        rows["positions"] = rng.normal(size=(DRAWS + chain, model.dim))
-        store.write(chain, 0, rows)
+        write_killed(folder)
     return folder
 
 
@@ -70,15 +37,7 @@ def folder(killed, tmp_path, monkeypatch):
 @pytest.fixture
 def finished(folder):
     """The same run, with all files that a fit writes."""
-    directory = RunDirectory(folder / "run")
-    settings, preprocessing = directory.read_settings()
-    dataset = fitting.load_data(settings.data, seed=settings.run.seed)
-    model = build.model(settings, build.Task.of(preprocessing))
-    samples = load(directory.draws, target=fitting.condition(model, dataset))
-    found = evaluation.Evaluation({"function_draws": np.zeros((CHAINS, DRAWS, 1))}, {}, {})
-    metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds={})
-    directory.write_results(metrics, found.arrays, samples)
-    directory.write_manifest()
+    finish(RunDirectory(folder / "run"))
     return folder
 
 
@@ -127,7 +86,7 @@ def test_intact_runs_are_verified_kind_by_kind(finished):
 
 def test_a_killed_fit_is_intact_but_unfinished(folder):
     lines = call("verify", "run").stdout.splitlines()
-    assert "settings.toml             readable" in lines
+    assert "settings.toml             intact" in lines
     assert "metrics.json              missing: the fit did not finish" in lines
     assert lines[-1].startswith("run: No damage was found, but the fit did not finish")
     assert "no run directory" in call("verify", "nowhere", code=1).stderr
@@ -155,4 +114,4 @@ def test_files_of_results_that_are_torn_in_an_unfinished_run_are_found(finished,
     (finished / "run" / "manifest.json").unlink()
     file = finished / "run" / name
     file.write_bytes(file.read_bytes()[:-10])
-    assert f"{name}' is damaged" in call("verify", "run", code=1).stdout
+    assert f"{name}' cannot be read" in call("verify", "run", code=1).stdout

@@ -173,7 +173,7 @@ def test_saved_without_pickle_and_loaded(kind, request, moons, line, tmp_path):
         fitted.save(tmp_path / "model")
     with pytest.raises(CapabilityError, match="prior"):
         fitted.set_params(prior=priors.Normal(1.0)).save(tmp_path / "other")
-    with pytest.raises(RunDirectoryError, match=r"estimator\.json"):
+    with pytest.raises(RunDirectoryError, match=r"has no settings\.toml"):
         type(fitted).load(tmp_path)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from ergonet import HMC, BayesianClassifier, BayesianRegressor
 from ergonet._errors import DataError
+from tests.saved import save_as_version_2
 
 pytestmark = pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")
 SHORT: dict[str, Any] = {
@@ -106,7 +107,7 @@ def test_columns_of_the_same_name_are_numbered():
 
 def test_estimators_saved_as_means_and_standard_deviations_are_read(plain, tmp_path):
     fitted = regressor(kernel={"name": "hmc", "num_steps": 8, "metric": "identity"}).fit(X, Y)
-    file = fitted.save(tmp_path / "model") / "estimator.json"
+    file = save_as_version_2(fitted, tmp_path / "model")
     content = json.loads(file.read_text())
     scaling = content["fitted"].pop("preprocessing")
     content["fitted"] |= {

@@ -161,7 +161,7 @@ def test_a_complete_run_has_a_manifest_that_lists_its_files(tmp_path):
         directory.write_manifest()
     assert directory.check_version()
     content = json.loads((directory.path / "manifest.json").read_text())
-    assert (content["format_version"], content["files"]) == (1, ["settings.toml", "preprocessing.json", "draws.zarr"])
+    assert (content["format_version"], content["files"]) == (2, ["settings.toml", "preprocessing.json", "draws.zarr"])
 
 
 @pytest.mark.parametrize("content", ['{"format_version": 99}', "[]", "{", '{"format_version": 1, "checksum": 7}'])
