@@ -181,7 +181,7 @@ def handled() -> Generator[Signals]:
 
 def how_to_go_on(claim: "Claim") -> str:
     """What a run has and the commands that use it, in a sentence or two; empty if there is nothing."""
-    from ergonet.cli.run_directory import RunDirectory
+    from ergonet.runs.directory import RunDirectory
     from ergonet.draws.manifest import read_manifest
 
     name = visible(str(claim.path))

@@ -136,7 +136,9 @@ def outcomes(run):
                 result = f"refused: {error}"
         if result.startswith("refused"):
             assert str(run) in result, (name, result)
-            assert any(word in result for word in ("estore", "again", "delete", "version that wrote")), (name, result)
+            assert any(
+                word in result for word in ("estore", "again", "delete", "version that wrote", "run the command")
+            ), (name, result)
             result = "refused"
         found[name] = "warned" if any(one.category is SamplingWarning for one in issued) else result
     return found
