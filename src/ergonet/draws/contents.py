@@ -8,7 +8,7 @@ from typing import Any
 
 from ergonet.draws.checkpoint import CHECKPOINT, FINGERPRINT, OLDER
 from ergonet.draws.durable import temporary
-from ergonet.draws.manifest import MANIFEST, PREVIOUS
+from ergonet.draws.manifest import MANIFEST, PREVIOUS, read_file
 
 POSITIONS = "positions"
 EXTRAS = ("warmup", "tuning", "curve")  # groups beside the arrays [chain, draw, ...]
@@ -34,8 +34,8 @@ def foreign_to_store(folder: Path) -> Path | None:
 def read_json(path: Path) -> dict[str, Any]:
     """The content of a JSON file; empty if it cannot be read or is something else than a dictionary."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = json.loads(read_file(path))
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 

@@ -20,7 +20,7 @@ FORMAT_VERSION = 2
 FORMAT_WITHOUT_CHECKSUMS = 1
 MANIFEST, PREVIOUS = "manifest.json", "manifest.previous.json"
 METADATA = "zarr.json"  # of an array
-_NAME = re.compile(r"[\w.-]*\w[\w.-]*(/[\w.-]*\w[\w.-]*)?")  # of an array: in the folder, or in a group of it
+_NAME = re.compile(r"[\w.-]*\w[\w.-]*(/[\w.-]*\w[\w.-]*)*")  # of an array: a path in the folder
 
 
 def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
@@ -66,7 +66,7 @@ def manifest_faults(folder: Path) -> list[str]:
 def _attempt(path: Path) -> dict[str, Any] | str:
     """The content of a manifest, or what is wrong with it."""
     try:
-        return _checked(path.read_bytes())
+        return _checked(read_file(path))
     except FileNotFoundError:
         return f"`{path}` is missing"
     except (OSError, ValueError, RecursionError) as error:
@@ -108,10 +108,17 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**63
 
 
+def read_file(path: Path) -> bytes:
+    """Read a file; anything else, such as a pipe, which would be waited for, raises `ValueError`."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no file")
+    return path.read_bytes()
+
+
 def form_of(folder: Path) -> int | None:
     """The CRC-32 of the metadata of an array, but for its number of draws, which may grow; None if they are damaged."""
     try:
-        table = json.loads((folder / METADATA).read_bytes())
+        table = json.loads(read_file(folder / METADATA))
         size = table.pop("shape")
         return zlib.crc32(json.dumps([table, size[:1], size[2:]], sort_keys=True).encode())
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ergonet._errors import RunDirectoryError
-from ergonet.draws.manifest import METADATA, form_of
+from ergonet.draws.manifest import METADATA, form_of, read_file
 
 _CHUNKS = 10**7  # more than any run has files
 _COMPRESSION = 2**17  # more than Zstandard achieves
@@ -215,7 +215,7 @@ def _unknown(path: Path) -> RunDirectoryError:
 
 def _table(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_file(path))
     except FileNotFoundError as error:
         raise RunDirectoryError(f"`{path}` is missing. Restore its folder from a backup, or run again.") from error
     except (OSError, ValueError, RecursionError) as error:

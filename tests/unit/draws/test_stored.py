@@ -72,7 +72,17 @@ DAMAGE = {
 
 def read_everything(path):
     samples = ergonet.load(path)
+    for arrays in (samples.stats, samples.warmup_stats, samples.tuning):
+        dict(arrays)
     return samples, np.asarray(samples.positions)
+
+
+def test_a_damaged_statistic_is_no_obstacle_to_the_rest(run):
+    DAMAGE["flipped"](run / "diverging/c.0.2")
+    samples = ergonet.load(run)
+    assert np.asarray(samples.positions).shape[:2] == samples.stats["lp"].shape
+    with pytest.raises(RunDirectoryError, match=r"diverging/c\.0\.2` .* is damaged"):
+        samples.stats["diverging"]
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

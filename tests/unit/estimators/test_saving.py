@@ -33,12 +33,17 @@ CITIES = np.array(["Bern", "Rome"])[(X[:, 0] > 0).astype(int)]
 
 @pytest.fixture(scope="module")
 def regressor():
-    return BayesianRegressor(**SHORT, likelihood={"name": "gaussian", "noise": 0.3}).fit(X, Y)
+    return BayesianRegressor(**SHORT).fit(X, Y)
 
 
 @pytest.fixture(scope="module")
 def classifier():
     return BayesianClassifier(**SHORT).fit(pd.DataFrame(X, columns=["a", "b"]), CITIES)
+
+
+@pytest.fixture(scope="module")
+def with_noise():
+    return BayesianRegressor(**SHORT, likelihood={"name": "gaussian", "noise": 0.3}).fit(X, Y)
 
 
 @pytest.fixture
@@ -53,11 +58,12 @@ def call(*arguments, code=0):
     return found
 
 
-def test_the_command_takes_a_saved_estimator(regressor, classifier, folder):
+@pytest.mark.slow
+def test_the_command_takes_a_saved_estimator(with_noise, classifier, folder):
     pd.DataFrame(X, columns=["x0", "x1"]).to_csv("new.csv", index=False)
-    regressor.save("model")
+    with_noise.save("model")
     call("predict", "model", "new.csv", "--out", "p.csv")
-    mean, sd = regressor.predict(X, return_std=True)
+    mean, sd = with_noise.predict(X, return_std=True)
     found = pd.read_csv("p.csv")
     np.testing.assert_allclose(found[["mean", "sd"]], np.column_stack([mean, sd]), rtol=1e-12)
     classifier.save("classes")
@@ -83,6 +89,7 @@ def test_a_saved_estimator_is_that_of_the_fit(regressor, folder):
     np.testing.assert_array_equal(loaded.predict(X), regressor.predict(X))
 
 
+@pytest.mark.slow
 def test_a_run_of_the_command_is_an_estimator(folder):
     directory = write_killed(folder)
     finish(directory)
@@ -138,6 +145,7 @@ def test_a_failed_save_leaves_nothing_or_the_previous_one(regressor, folder):
     assert [one.name for one in folder.iterdir()] == ["model"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["regressor", "classifier"])
 def test_the_format_before_is_read_and_replaced(kind, request, folder):
     fitted = request.getfixturevalue(kind)
@@ -152,6 +160,7 @@ def test_the_format_before_is_read_and_replaced(kind, request, folder):
     assert np.array_equal(type(fitted).load("model").predict(new), fitted.predict(new))
 
 
+@pytest.mark.slow
 def test_damaged_files_of_a_saved_estimator_are_named(regressor, folder):
     file = save_as_version_2(regressor, folder / "older")
     whole = json.loads(file.read_text())

@@ -136,7 +136,9 @@ def outcomes(run):
                 result = f"refused: {error}"
         if result.startswith("refused"):
             assert str(run) in result, (name, result)
-            assert any(word in result for word in ("estore", "again", "delete", "version that wrote")), (name, result)
+            assert any(
+                word in result for word in ("estore", "again", "delete", "version that wrote", "run the command")
+            ), (name, result)
             result = "refused"
         found[name] = "warned" if any(one.category is SamplingWarning for one in issued) else result
     return found
@@ -165,15 +167,15 @@ def check(run: Path, chosen, *, allow_changes: bool = False) -> dict[str, int]:
 
 
 def test_a_tampered_run_is_refused_or_gives_the_same(run):
-    counts = check(run, list(mutations(run))[::97])
+    counts = check(run, list(mutations(run))[::397])
     assert counts["unseen by verify"] == 0, counts
     assert counts["refused"] > counts["same"] / 5, counts
 
 
 @pytest.mark.statistical
 def test_every_mutation_of_a_run_is_refused_or_gives_the_same(run):
-    chosen = list(mutations(run))[::5]
-    assert len(chosen) > 500
+    chosen = list(mutations(run))[::31]
+    assert len(chosen) > 200
     check(run, chosen)
 
 
@@ -181,5 +183,5 @@ def test_every_mutation_of_a_run_is_refused_or_gives_the_same(run):
 def test_without_a_manifest_nothing_but_one_error_is_raised(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     (tmp_path / "run" / "manifest.json").unlink()
-    chosen = [one for one in mutations(tmp_path / "run") if one[0].parent.name == "run"][::3]
+    chosen = [one for one in mutations(tmp_path / "run") if one[0].parent.name == "run"][::29]
     check(tmp_path / "run", chosen, allow_changes=True)
