@@ -181,8 +181,8 @@ def handled() -> Generator[Signals]:
 
 def how_to_go_on(claim: "Claim") -> str:
     """What a run has and the commands that use it, in a sentence or two; empty if there is nothing."""
-    from ergonet.cli.run_directory import RunDirectory
     from ergonet.draws.manifest import read_manifest
+    from ergonet.runs.directory import RunDirectory
 
     name = visible(str(claim.path))
     with suppress(OSError):  # whatever it is, something else is being reported
