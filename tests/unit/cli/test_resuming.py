@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ergonet
+from ergonet.cli import signals
 from ergonet.cli.main import app
 from ergonet.draws import checkpoint
 from ergonet.inference.trajectory_jobs import TrajectoryJob
@@ -33,6 +34,17 @@ def call(*arguments, code=0):
     found = CliRunner().invoke(app, list(arguments))
     assert found.exit_code == code, found.output
     return found
+
+
+def press_once():
+    """A tick that is Ctrl-C, the first time."""
+    left = [KeyboardInterrupt()]
+
+    def tick(self, tick):
+        if left:
+            raise left.pop()
+
+    return tick
 
 
 def metrics_of(folder):
@@ -55,7 +67,9 @@ def test_fits_are_resumed_extended_and_replayed(tmp_path, monkeypatch):
     monkeypatch.setattr(TrajectoryJob, "_chunk_size", lambda self: 10)
     monkeypatch.setattr(checkpoint, "EVERY_SECONDS", 0.0)
     call(*FIT, "--out", "whole")
-    stopped = call(*FIT, "--out", "run", "--time-limit", "1e-6", code=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(signals.BetweenChunks, "tick", press_once())
+        stopped = call(*FIT, "--out", "run", code=130)
     assert "`ergonet resume run` continues it" in stopped.stderr
     assert "it can be resumed" in call("predict", "run", "new.csv", "--out", "p.csv", code=1).stderr
     shutil.copytree(".run.ergonet", "kept")

@@ -11,7 +11,7 @@ import pytest
 
 import ergonet
 from ergonet import MLP, NUTS, SGHMC, BayesianNetwork, Target, likelihoods, priors
-from ergonet._errors import RunDirectoryError, SamplingWarning, SettingError, TimeLimitError
+from ergonet._errors import RunDirectoryError, SamplingWarning, SettingError
 from ergonet.draws import checkpoint
 from ergonet.draws.checkpoint import CHECKPOINT, OLDER, Pace
 from ergonet.draws.retention import Last
@@ -168,9 +168,20 @@ def test_more_draws_are_added_to_a_complete_run(whole, tmp_path):
         draw(store=store, num_draws=9, resume=True)
 
 
+class Presses(Silent):
+    """Ctrl-C after the first chunk."""
+
+    is_pressed = False
+
+    def tick(self, tick):
+        if not self.is_pressed:
+            self.is_pressed = True
+            raise KeyboardInterrupt
+
+
 def test_a_stop_in_the_warmup_is_continued(whole, tmp_path):
-    with pytest.raises(TimeLimitError, match="`resume=True` with the same arguments continues it"):
-        draw(store=tmp_path / NAME, time_limit=1e-6)
+    with pytest.raises(KeyboardInterrupt, match="`resume=True` with the same arguments continues it"):
+        draw(store=tmp_path / NAME, progress=Presses())
     assert [one.name for one in tmp_path.iterdir()] == [f".{NAME}.ergonet"]
     shutil.copytree(tmp_path / f".{NAME}.ergonet", tmp_path / "again" / f".{NAME}.ergonet")
     assert_same_run(draw(store=tmp_path / NAME, resume=True), whole)
