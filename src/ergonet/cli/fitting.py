@@ -9,18 +9,28 @@ from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import TYPE_CHECKING, Any
 
-from ergonet._errors import DataError, SamplingWarning, SettingError, Terminated, TimeLimitError, visible
+from ergonet._errors import (
+    DataError,
+    RunDirectoryError,
+    SamplingWarning,
+    SettingError,
+    Terminated,
+    TimeLimitError,
+    visible,
+)
 from ergonet.assembly.settings import DataSettings, Settings
 from ergonet.cli import signals
 from ergonet.cli.compiled import keep_compiled_programs
 from ergonet.datasets import registry
 from ergonet.runs.claiming import claim_run
-from ergonet.runs.directory import DRAWS, RunDirectory
+from ergonet.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from ergonet.datasets.dataset import Dataset
+    from ergonet.datasets.preprocessing import Preprocessing
     from ergonet.draws.replacement import Claim
     from ergonet.draws.samples import Samples
+    from ergonet.draws.store import ZarrStore
 
 FINE, OFF = 0, 3
 
@@ -43,24 +53,32 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
         ErgonetError: the data, the settings or the directory cannot be used.
     """
     with closing(claim_run(out, _name(settings.data), overwrite=overwrite)) as claim:
-        stop = signals.active()
-        stop.kept = lambda: signals.how_to_go_on(claim)
-        if settings.run.time_limit is not None:
-            stop.limit(settings.run.time_limit, began=began)
-        directory, metrics = _fit(settings, claim, quiet=quiet, began=began)
-    return _conclude(directory, metrics, strict=strict, quiet=quiet)
+        watch(settings, claim, began=began)
+        dataset = load_data(settings.data, seed=settings.run.seed)
+        directory, metrics = fit(settings, dataset, claim, resume=False, quiet=quiet, began=began)
+    return conclude(directory, metrics, strict=strict, quiet=quiet)
 
 
-def _fit(settings: Settings, claim: "Claim", *, quiet: bool, began: float) -> tuple[RunDirectory, dict[str, Any]]:
-    """The complete run directory and the figures of the run."""
-    dataset = load_data(settings.data, seed=settings.run.seed)
+def watch(settings: Settings, claim: "Claim", *, began: float) -> None:
+    """Let signals and the time limit say what is kept and how to go on."""
+    stop = signals.active()
+    stop.kept = lambda: signals.how_to_go_on(claim)
+    if settings.run.time_limit is not None:
+        stop.limit(settings.run.time_limit, began=began)
+
+
+def fit(
+    settings: Settings, dataset: "Dataset", claim: "Claim", *, resume: bool, quiet: bool, began: float
+) -> tuple[RunDirectory, dict[str, Any]]:
+    """Sample, or continue to sample, and evaluate: the complete run directory and the figures of the run."""
     keep_compiled_programs()
 
     from ergonet.assembly import build
     from ergonet.cli import evaluation
+    from ergonet.cli.run_store import RunStore
 
     build.check(settings)
-    settings = build.complete(settings, dataset.preprocessing)
+    settings = settings if resume else build.complete(settings, dataset.preprocessing)
     model, kernel = build.model(settings, build.Task.of(dataset.preprocessing)), build.kernel(settings)
     plan = evaluation.plan_predictions(
         settings,
@@ -72,9 +90,9 @@ def _fit(settings: Settings, claim: "Claim", *, quiet: bool, began: float) -> tu
     if not quiet:
         sys.stdout.write(f"{visible(_header(settings, dataset, model))}\n{plan}\n")
         sys.stdout.flush()
-    RunDirectory(claim.folder).write_settings(settings, dataset.preprocessing)
     before = time.perf_counter() - began
-    samples = _sample(target, kernel, settings, claim=claim, quiet=quiet, began=began)
+    store = RunStore(claim, settings, dataset.preprocessing, resume=resume)
+    samples = _sample(target, kernel, settings, store=store, quiet=quiet, began=began)
     directory, stop = RunDirectory(claim.folder), signals.active()
     if stop.received == SIGTERM:  # whoever sends it does not wait for long
         raise Terminated
@@ -82,7 +100,8 @@ def _fit(settings: Settings, claim: "Claim", *, quiet: bool, began: float) -> tu
         evaluated = time.perf_counter()
         found = evaluation.evaluate(samples, dataset, model)
         now = time.perf_counter()
-        seconds = dict(samples.seconds) | {"prediction": now - evaluated, "total": now - began}
+        seconds = dict(samples.seconds) | {"prediction": now - evaluated}
+        seconds["total"] = samples.seconds.get("total", 0.0) + before + seconds["prediction"]
         seconds["setup"] = before + samples.seconds.get("setup", 0.0)
         metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds=seconds)
         _finish(directory, metrics, found.arrays, samples)
@@ -104,9 +123,10 @@ def _finish(directory: RunDirectory, metrics: Any, arrays: Any, samples: "Sample
     directory.write_manifest()
 
 
-def _conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool) -> int:
+def conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool) -> int:
     """Print the summary and return the exit code."""
     from ergonet.cli import summary
+    from ergonet.cli.run_store import how_to_continue
     from ergonet.diagnostics import advice
 
     if quiet:
@@ -114,7 +134,37 @@ def _conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: boo
             sys.stderr.write(f"{sentence}\n")
     else:
         summary.show(metrics, report=directory.report)
+    is_told = signals.active().received is not None  # or a chain would diverge or stand still again
+    if not is_told and "chain" not in (metrics.get("stopped_by") or "chain"):
+        (sys.stderr if quiet else sys.stdout).write(f"The run was stopped: {how_to_continue(directory.path)}\n")
     return OFF if strict and advice.failed(metrics) else FINE
+
+
+def reload_data(settings: Settings, preprocessing: "Preprocessing", *, lacking: str) -> "Dataset":
+    """Load the data of a fit again.
+
+    Args:
+        settings: the settings of the fit.
+        preprocessing: what the fit learned about its data.
+        lacking: what the data are needed for, as the beginning of a sentence.
+
+    Raises:
+        RunDirectoryError: they are missing or have changed.
+    """
+    from ergonet.draws.durable import to_json
+
+    try:
+        dataset = load_data(settings.data, seed=settings.run.seed)
+    except (DataError, OSError) as error:
+        raise RunDirectoryError(
+            f"{lacking}. To compute this from the draws, run the command in the folder where the fit was started, with "
+            f"its data in place: {error}"
+        ) from error
+    if to_json(dataset.preprocessing.to_dict()) != to_json(preprocessing.to_dict()):
+        raise RunDirectoryError(
+            f"{lacking}, and its data {settings.data.source!r} have changed since. Restore them, or fit again."
+        )
+    return dataset
 
 
 def load_data(data: DataSettings, *, seed: int) -> "Dataset":
@@ -193,10 +243,11 @@ def _header(settings: Settings, dataset: "Dataset", model: Any) -> str:
     )
 
 
-def _sample(target: Any, kernel: Any, settings: Settings, *, claim: "Claim", quiet: bool, began: float) -> "Samples":
+def _sample(
+    target: Any, kernel: Any, settings: Settings, *, store: "ZarrStore", quiet: bool, began: float
+) -> "Samples":
     """Sample; after Ctrl-C return what every chain has finished, even if it came while draws were being collected."""
     import ergonet
-    from ergonet.draws.store import ZarrStore
     from ergonet.inference.progress import choose_progress
 
     run = settings.run
@@ -211,7 +262,8 @@ def _sample(target: Any, kernel: Any, settings: Settings, *, claim: "Claim", qui
                 num_draws=run.num_draws,
                 thin=run.thin,
                 seed=run.seed,
-                store=ZarrStore(DRAWS, within=claim),
+                store=store,
+                resume=store.resumes,
                 devices=run.devices,
                 progress=signals.BetweenChunks(choose_progress(not quiet), signals.active()),
                 time_limit=_time_to_sample(run.time_limit, spent=time.perf_counter() - began),
@@ -219,7 +271,7 @@ def _sample(target: Any, kernel: Any, settings: Settings, *, claim: "Claim", qui
     except TimeLimitError as error:
         raise TimeLimitError(f"`--time-limit` is {run.time_limit:g} s, with time for the report: {error}") from error
     except KeyboardInterrupt:
-        directory = RunDirectory(claim.folder)
+        directory = RunDirectory(store.path.parent)
         if not directory.has_draws():
             raise
         stopped = ergonet.load(directory.draws, target=target)

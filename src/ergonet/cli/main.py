@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ergonet import __version__
-from ergonet._errors import ErgonetError, Terminated, visible
+from ergonet._errors import ErgonetError, SettingError, Terminated, visible
 from ergonet.cli import signals
 from ergonet.cli.options import Given, takes
 from ergonet.cli.signals import SIGNAL_CODES
@@ -108,6 +108,47 @@ def fit(
     raise typer.Exit(code)
 
 
+Limit = Annotated[float | None, option("--time-limit", say="Stop sampling after so many seconds.", metavar="SECONDS")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only problems.")]
+
+
+@app.command(short_help="Continue a fit that was killed or stopped.")
+def resume(run: Run, *, time_limit: Limit = None, strict: Strict = False, quiet: Quiet = False) -> None:
+    """Continue a fit that was killed or stopped, in its warm-up too, and finish it.
+
+    The draws are those that the fit would have made, bit for bit. This needs its data and the same versions.
+    """
+    began = time.perf_counter()
+    with errors_in_one_line():
+        from ergonet.cli import resuming
+
+        code = resuming.run(run, time_limit=time_limit, strict=strict, quiet=quiet, began=began)
+    raise typer.Exit(code)
+
+
+@app.command(short_help="Add draws to a run.")
+def extend(
+    run: Run,
+    *,
+    draws: Annotated[int, option("--draws", say="Draws of each chain to add.", metavar="COUNT")],
+    time_limit: Limit = None,
+    strict: Strict = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add draws to a run, complete or not, then evaluate and report all of them.
+
+    The draws are those of a fit with more `--draws` from the beginning, bit for bit. This needs the data of the fit.
+    """
+    began = time.perf_counter()
+    with errors_in_one_line():
+        if draws < 1:
+            raise SettingError(f"`--draws` must be at least 1, got {draws}.")
+        from ergonet.cli import resuming
+
+        code = resuming.run(run, draws=draws, time_limit=time_limit, strict=strict, quiet=quiet, began=began)
+    raise typer.Exit(code)
+
+
 @app.command("prior-check", short_help="Draw functions from the prior, before any data.")
 @takes("data", "network", "prior", "likelihood", "run.seed")
 def prior_check(
@@ -179,13 +220,27 @@ def diagnose(run: Run, *, strict: Strict = False) -> None:
 
 
 @app.command(short_help="Check every file of a run for damage.")
-def verify(run: Run) -> None:
-    """Read every file of a run directory, compare it with its checksum, and exit with code 1 if one is damaged."""
+def verify(
+    run: Run,
+    *,
+    replay: Annotated[bool, typer.Option("--replay", help="Also sample the first draws again and compare.")] = False,
+    seconds: Annotated[float, typer.Option("--seconds", help="Time for --replay, with the warm-up.")] = 60.0,
+) -> None:
+    """Read every file of a run directory, compare it with its checksum, and exit with code 1 if one is damaged.
+
+    With --replay, sample its beginning again, from its data and settings, and exit with code 1 if a bit differs.
+    """
     with errors_in_one_line():
         from ergonet.cli import verifying
 
-        lines, is_intact = verifying.verify(RunDirectory(Path(run)))
+        directory = RunDirectory(Path(run))
+        lines, is_intact = verifying.verify(directory)
         sys.stdout.write(visible("\n".join(lines)) + "\n")
+        if replay and is_intact:
+            from ergonet.cli import replaying
+
+            sentence, is_intact = replaying.replay(directory, seconds=seconds)
+            sys.stdout.write(f"{visible(sentence)}\n")
     raise typer.Exit(0 if is_intact else BAD_INPUT)
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ergonet._errors import DataError, RunDirectoryError
+from ergonet._errors import RunDirectoryError
 from ergonet.runs.directory import ESTIMATOR, METRICS, RunDirectory
 
 if TYPE_CHECKING:
@@ -47,22 +47,11 @@ def _computed(directory: RunDirectory) -> "RunRecord":
     settings, preprocessing, model = directory.read_model()
 
     from ergonet.cli import evaluation, fitting
-    from ergonet.draws.durable import to_json
     from ergonet.draws.samples import load
     from ergonet.report import RunRecord
 
     lacking = f"{str(directory.path)!r} has no {' and no '.join(directory.missing_results())}: its fit did not finish"
-    try:
-        dataset = fitting.load_data(settings.data, seed=settings.run.seed)
-    except (DataError, OSError) as error:
-        raise RunDirectoryError(
-            f"{lacking}. To compute this from the draws, run the command in the folder where the fit was started, with "
-            f"its data in place: {error}"
-        ) from error
-    if to_json(dataset.preprocessing.to_dict()) != to_json(preprocessing.to_dict()):
-        raise RunDirectoryError(
-            f"{lacking}, and its data {settings.data.source!r} have changed since. Restore them, or fit again."
-        )
+    dataset = fitting.reload_data(settings, preprocessing, lacking=lacking)
     fitting.keep_compiled_programs()
     samples = _described(load(directory.draws, target=fitting.condition(model, dataset)), settings)
     sys.stderr.write(f"{lacking}. They are computed from {samples.num_draws} draws of each chain.\n")
@@ -78,9 +67,9 @@ def _computed(directory: RunDirectory) -> "RunRecord":
 
 def _described(samples: "Samples", settings: "Settings") -> "Samples":
     """The samples with what diagnostics need to know about them, if the fit was killed before it wrote this."""
-    if samples.about:
+    if "kernel" in samples.about:
         return samples
     about = {name: settings.kernel.get(name) for name in ("max_doublings", "target_acceptance")}
     if settings.kernel.get("step_size") is not None:
         about["target_acceptance"] = None  # the warm-up did not tune it
-    return dataclasses.replace(samples, about={**about, "stopped_by": "the end of its process"})
+    return dataclasses.replace(samples, about={**samples.about, **about, "stopped_by": "the end of its process"})

@@ -73,9 +73,12 @@ def _faults(directory: RunDirectory, name: str) -> Iterator[str]:
 
 
 def _draws(folder: Path) -> Iterator[Check]:
+    from ergonet.draws.checkpoint import CHECKPOINT, checkpoint_faults
     from ergonet.draws.storing import open_store
 
     yield Check(f"{DRAWS}/{MANIFEST}", tuple(manifest_faults(folder)))
+    if (folder / CHECKPOINT).exists():
+        yield Check(f"{DRAWS}/{CHECKPOINT}", tuple(checkpoint_faults(folder)))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SamplingWarning)  # about manifests, which were just checked
@@ -83,11 +86,14 @@ def _draws(folder: Path) -> Iterator[Check]:
     except RunDirectoryError as error:
         yield Check(DRAWS, (str(error),))
         return
+    counts = manifest["draws_by_chain"]
+    if len(set(counts)) > 1:
+        yield Check("draws by chain", (), ", ".join(map(str, counts)))
     kinds: dict[str, list[Any]] = {}
     for name, array in arrays.items():
         kinds.setdefault(name.partition("/")[0] if "/" in name else _kind(name), []).append(array)
     for kind, members in kinds.items():
-        blocks = [(array, block) for array in members for block in array.counted(manifest["draws_by_chain"])]
+        blocks = [(array, block) for array in members for block in array.counted(counts)]
         faults = filter(None, (array.fault(block) for array, block in blocks))
         has_checksums = manifest["format_version"] >= FORMAT_VERSION
         remark = "intact" if has_checksums else "readable, but of a version without checksums"

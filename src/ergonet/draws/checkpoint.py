@@ -131,8 +131,12 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def checkpoint_faults(folder: Path) -> list[str]:
-    """What is wrong with the checkpoints, one sentence each."""
+    """What is wrong with the checkpoints and the fingerprint, one sentence each."""
     found: list[str] = []
+    try:
+        read_fingerprint(folder)
+    except RunDirectoryError as error:
+        found.append(str(error))
     for path in (folder / CHECKPOINT, folder / OLDER):
         try:
             if path.exists():

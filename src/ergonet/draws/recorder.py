@@ -100,14 +100,14 @@ class Recorder:
             if not chunk.is_warmup and not chunk.fault:
                 self._retain(chain, chunk, fields)
                 self._done[chain] = chunk.start + chunk.count
-        if chunk.after is not None:
+        if chunk.after is not None and self.store.keeps_checkpoints:
             self._memos[chunk.chains] = chunk.after
-        if self.store.keeps_checkpoints and self._pace.is_due:
-            self.checkpoint()
+            if self._pace.is_due:
+                self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Write a checkpoint, if the store keeps them."""
-        if not (self.store.keeps_checkpoints and self._memos):
+        """Write a checkpoint, if the store keeps them and a chunk was made."""
+        if not self._memos:
             return
         began = time.perf_counter()
         newest = [_joined(list(held.values()), self.retention.newest) for held in self._newest]
@@ -117,7 +117,7 @@ class Recorder:
 
     def suspend(self) -> bool:
         """After an error, keep what the run needs to continue; whether it can."""
-        if not (self.store.keeps_checkpoints and self._memos):
+        if not self._memos:
             return False
         with suppress(OSError):  # the disk is full: the last checkpoint stays
             self.checkpoint()

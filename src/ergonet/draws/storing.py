@@ -103,7 +103,7 @@ def read(path: str | os.PathLike[str], target: AbstractTarget | None = None) -> 
         seconds=manifest.get("seconds", {}),
         gradients=manifest.get("gradients", {}),
         tuning=LazyArrays(_extra(arrays, "tuning")),
-        about=manifest.get("about", {}),
+        about={"draws_by_chain": manifest["draws_by_chain"], **manifest.get("about", {})},
         target=target,
         curve=LazyArrays(curve) if (curve := _extra(arrays, "curve")) else None,
     )

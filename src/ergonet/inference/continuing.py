@@ -86,12 +86,13 @@ class Start:
         return {phase: earlier[phase] / num_workers + elapsed * busy[phase] / total for phase in ending.seconds}
 
 
-def stop_in_words(reason: str, recorder: Recorder, room: int) -> str:
+def stop_in_words(ending: Ending, recorder: Recorder, room: int) -> str:
     """A sentence about a run that was stopped with draws of every chain, and how it is continued."""
     counts = recorder.drawn_by_chain
     by_chain = f" ({', '.join(map(str, counts))} by chain)" if len(set(counts)) > 1 else ""
-    sentence = f"Stopped by {reason}: {recorder.drawn} of {room} draws of each chain are stored{by_chain}."
-    return f"{sentence} {recorder.store.how_to_continue}".rstrip()
+    sentence = f"Stopped by {ending.stopped_by}: {recorder.drawn} of {room} draws of each chain are stored{by_chain}."
+    has_fault = any(job.fault for job in ending.jobs)  # which it would have again
+    return sentence if has_fault else f"{sentence} {recorder.store.how_to_continue}".rstrip()
 
 
 def suspend(error: BaseException, recorder: Recorder) -> None:

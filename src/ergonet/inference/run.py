@@ -155,7 +155,7 @@ def sample(
             ending = drive(jobs, recorder, pool, rules, reporter, num_workers=placement.num_workers)
         recorder.finish()
         if ending.stopped_by:
-            reporter.say(stop_in_words(ending.stopped_by, recorder, thinned.retention.room(plan.num_draws)))
+            reporter.say(stop_in_words(ending, recorder, thinned.retention.room(plan.num_draws)))
         seconds |= start.seconds(ending, num_workers=placement.num_workers)
         seconds["total"] = max(time.perf_counter() - began, sum(seconds.values()))
         samples = _samples(target, plan, ending, recorder, seconds)

@@ -7,8 +7,8 @@ from pathlib import Path
 from ergonet._errors import RunDirectoryError
 from ergonet.draws.contents import foreign_to_store, read_json
 from ergonet.draws.durable import temporary
-from ergonet.draws.replacement import Claim, Content
-from ergonet.runs.directory import ALL, BY_FIT, DRAWS, ESTIMATOR, MANIFEST, REPORT
+from ergonet.draws.replacement import Claim, Content, Existing, is_unfinished
+from ergonet.runs.directory import ALL, BY_FIT, DRAWS, ESTIMATOR, MANIFEST, REPORT, RunDirectory
 
 
 def claim_run(out: str | None, name: str, *, overwrite: bool) -> Claim:
@@ -24,11 +24,37 @@ def claim_run(out: str | None, name: str, *, overwrite: bool) -> Claim:
     """
     content = run_content("add `--overwrite`")
     if out is not None:
-        return Claim(Path(out), content, overwrite=overwrite)
+        try:
+            return Claim(Path(out), content, overwrite=overwrite)
+        except RunDirectoryError as error:
+            if overwrite or not _is_stopped(RunDirectory(Path(out))):
+                raise
+            raise RunDirectoryError(f"{error} Its fit did not finish: `ergonet resume {out}` continues it.") from error
     for number in range(1, 1000):
+        path = Path(f"{name}-run" if number == 1 else f"{name}-run-{number}")
+        if is_unfinished(path):
+            continue
         with suppress(RunDirectoryError):
-            return Claim(Path(f"{name}-run" if number == 1 else f"{name}-run-{number}"), content, overwrite=False)
+            return Claim(path, content, overwrite=False)
     raise RunDirectoryError(f"`{name}-run` and the names with a number up to 999 are taken. Choose one with `--out`.")
+
+
+def _is_stopped(directory: RunDirectory) -> bool:
+    """Whether it has draws of a fit that did not finish."""
+    with suppress(RunDirectoryError):
+        return directory.draws.is_dir() and not directory.check_version()
+    return False
+
+
+def claim_to_continue(path: Path) -> Claim:
+    """Claim a run directory, or what an unfinished fit has left beside its place, to go on with it.
+
+    Raises:
+        RunDirectoryError: there is none, or another process writes it.
+    """
+    if not is_unfinished(path):
+        RunDirectory(path).require(())
+    return Claim(path, run_content("add `--overwrite`"), existing=Existing.CONTINUE)
 
 
 def run_content(overwriting: str) -> Content:

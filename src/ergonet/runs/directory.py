@@ -70,9 +70,10 @@ class RunDirectory:
         return self.path / REPORT
 
     def write_settings(self, settings: Settings, preprocessing: "Preprocessing") -> None:
-        """Write everything that prediction needs besides the draws."""
+        """Write everything that prediction needs besides the draws; results of fewer draws are deleted."""
         self.path.mkdir(exist_ok=True)
-        (self.path / MANIFEST).unlink(missing_ok=True)  # which has the checksums of what is replaced
+        for name in (MANIFEST, *RESULTS):  # the manifest has the checksums of what is replaced
+            (self.path / name).unlink(missing_ok=True)
         with replacing(self.path / SETTINGS) as file:
             file.write(to_toml(settings.to_table()).encode())
         write_json(self.path / PREPROCESSING, preprocessing.to_dict())

@@ -1,27 +1,30 @@
 """A run that was killed or stopped goes on as if nothing had happened, bit for bit."""
 
 import shutil
-import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import ergonet
-from ergonet import SGHMC, Target
-from ergonet._errors import RunDirectoryError, SamplingWarning, SettingError, TimeLimitError
+from ergonet import MLP, NUTS, SGHMC, BayesianNetwork, Target, likelihoods, priors
+from ergonet._errors import RunDirectoryError, SamplingWarning, SettingError
 from ergonet.draws import checkpoint
 from ergonet.draws.checkpoint import CHECKPOINT, OLDER, Pace
 from ergonet.draws.retention import Last
 from ergonet.draws.store import ZarrStore
+from ergonet.draws.versions import versions
+from ergonet.inference import fingerprint
 from ergonet.inference.minibatch_jobs import MinibatchJob
 from ergonet.inference.progress import Silent
 from ergonet.inference.trajectory_jobs import TrajectoryJob
 from ergonet.samplers.registry import KERNELS
 from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
 from tests.minibatches import linear_regression
-from tests.sampling import draw, place_in_one_batch
+from tests.sampling import draw, gaussian_target, place_in_one_batch
 
 NAME = "run"
 
@@ -34,26 +37,40 @@ def checkpoints_after_every_chunk(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(TrajectoryJob, "_chunk_size", lambda self: 7)
+    monkeypatch.setattr(TrajectoryJob, "_chunk_size", lambda self: 10)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stored") / NAME
+    draw(store=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(stored):
+    """The run of `draw`."""
+    return ergonet.load(stored)
 
 
 class Kills(Silent):
-    """At some ticks, copies everything that is on the disk, as a kill at that moment would leave it."""
+    """After so many chunks of a phase, copies everything on the disk, as a kill at that moment would leave it."""
 
-    def __init__(self, folder: Path, copies: Path, every: int):
-        self.folder, self.copies, self.every, self.ticks = folder, copies, every, 0
+    def __init__(self, folder: Path, copies: Path, after: dict[str, int]):
+        self.folder, self.copies, self.after = folder, copies, dict(after)
 
     def tick(self, tick):
-        self.ticks += 1
-        if self.ticks % self.every == 0:
-            shutil.copytree(self.folder, self.copies / f"{self.ticks:03d} {tick.phase}")
+        self.after[tick.phase] -= 1
+        if self.after[tick.phase] == 0:
+            shutil.copytree(self.folder, self.copies / tick.phase)
 
 
-def killed_runs(tmp_path, run, every):
-    """The uninterrupted run, and folders with what kills at many moments would have left."""
+def killed_runs(tmp_path, run):
+    """The uninterrupted run, and folders with what a kill in the warm-up and in sampling would have left."""
     (tmp_path / "whole").mkdir()
-    whole = run(store=tmp_path / "whole" / NAME, progress=Kills(tmp_path / "whole", tmp_path / "killed", every))
-    return whole, sorted((tmp_path / "killed").iterdir())
+    kills = Kills(tmp_path / "whole", tmp_path / "killed", {"warm-up": 3, "sampling": 3})
+    whole = run(store=tmp_path / "whole" / NAME, progress=kills)
+    return whole, [tmp_path / "killed" / phase for phase in ("warm-up", "sampling")]
 
 
 def assert_same_run(one, other):
@@ -67,32 +84,222 @@ def assert_same_run(one, other):
     assert one.about == other.about
 
 
-def assert_resumes(tmp_path, run, *, every=3):
-    """Resumed at every moment, the run and what is stored of it are the uninterrupted ones."""
-    whole, folders = killed_runs(tmp_path, run, every)
-    phases = {folder.name.partition(" ")[2] for folder in folders}
-    assert phases == {"warm-up", "sampling"}
+def assert_resumes(tmp_path, run):
+    """Resumed in the warm-up or in sampling, the run and what is stored of it are the uninterrupted ones."""
+    whole, folders = killed_runs(tmp_path, run)
     for folder in folders:
-        resumed = run(store=folder / NAME, resume=True)
-        assert_same_run(resumed, whole)
+        assert_same_run(run(store=folder / NAME, resume=True), whole)
         stored = ergonet.load(folder / NAME)
         np.testing.assert_array_equal(stored.positions[...], whole.positions[...])
         np.testing.assert_array_equal(stored.stats["lp"], whole.stats["lp"])
         assert [one.name for one in folder.iterdir()] == [NAME]
 
 
+MINIBATCH: dict[str, Any] = {"num_chains": 2, "num_warmup": 20, "num_draws": 30, "seed": 3, "progress": False}
+
+
 def minibatch_run(**settings: Any):
-    target, _, _ = linear_regression()
-    chosen = {"num_chains": 2, "num_warmup": 20, "num_draws": 30, "seed": 3, "progress": False, "devices": 1}
-    kernel = SGHMC(learning_rate=1e-3, batch_size=8)
-    return ergonet.sample(target, kernel, **(chosen | settings))
+    kernel = SGHMC(learning_rate=1e-4, batch_size=8)
+    return ergonet.sample(linear_regression()[0], kernel, **(MINIBATCH | settings))
 
 
 def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
-    assert_resumes(tmp_path, draw, every=5)
+    assert_resumes(tmp_path, draw)
 
 
+@pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")  # so few draws are far from any posterior
 def test_a_killed_minibatch_run_goes_on_bit_for_bit(tmp_path, monkeypatch):
     size = MinibatchJob._chunk_size
-    monkeypatch.setattr(MinibatchJob, "_chunk_size", lambda self: min(7, size(self)))
-    assert_resumes(tmp_path, minibatch_run, every=9)
+    monkeypatch.setattr(MinibatchJob, "_chunk_size", lambda self: min(25, size(self)))
+    assert_resumes(tmp_path, minibatch_run)
+
+
+@pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")
+@pytest.mark.parametrize(("number", "name"), enumerate(KERNELS.names()))
+def test_a_killed_run_of_any_kernel_goes_on_bit_for_bit(tmp_path, monkeypatch, number, name):
+    kernel, size = KERNELS.make(name, {}), MinibatchJob._chunk_size
+    monkeypatch.setattr(MinibatchJob, "_chunk_size", lambda self: min(25, size(self)))
+    devices = 1 + number % 2
+
+    def run(**settings):
+        if isinstance(kernel, AbstractMinibatchKernel):
+            small = KERNELS.make(name, {"batch_size": 8})
+            return ergonet.sample(linear_regression()[0], small, **(MINIBATCH | {"devices": devices} | settings))
+        target = gaussian_target()
+        if name in KERNELS.names("hyperparameters"):
+            target = network_with_scales("non-centered" if name == "dynamical-b" else "centered")
+        return draw(kernel, target=target, devices=devices, **settings)
+
+    assert_resumes(tmp_path, run)
+
+
+def network_with_scales(parametrization):
+    x = np.random.default_rng(0).normal(size=(12, 2)).astype(np.float32)
+    prior = priors.NormalGamma(parametrization=parametrization)
+    return BayesianNetwork(MLP((2, 3, 1)), prior, likelihoods.Gaussian(0.5)).condition(x, np.sin(x[:, 0]))
+
+
+@pytest.mark.statistical
+def test_vmapped_chains_go_on_bit_for_bit(tmp_path, monkeypatch):
+    place_in_one_batch(monkeypatch)
+    assert_resumes(tmp_path, draw)
+
+
+@pytest.mark.statistical
+def test_a_run_that_keeps_its_last_draws_goes_on(tmp_path):
+    def run(**settings):
+        return draw(retention=Last(9), **settings)
+
+    whole, folders = killed_runs(tmp_path, run)
+    for folder in folders:
+        assert_same_run(run(store=folder / NAME, resume=True), whole)
+    longer = run(num_draws=44, store=tmp_path / "whole" / NAME, resume=True)
+    assert_same_run(longer, run(num_draws=44))
+
+
+def test_more_draws_are_added_to_a_complete_run(whole, tmp_path):
+    store = tmp_path / NAME
+    draw(store=store, num_draws=9)
+    longer = draw(store=store, resume=True)
+    assert_same_run(longer, whole)
+    assert_same_run(draw(store=store, resume=True), whole)  # there is nothing to do
+    with pytest.raises(SettingError, match="`num_draws`: the stored run has 30 draws of a chain already, more than 9"):
+        draw(store=store, num_draws=9, resume=True)
+
+
+class Presses(Silent):
+    """Ctrl-C after the first chunk."""
+
+    is_pressed = False
+
+    def tick(self, tick):
+        if not self.is_pressed:
+            self.is_pressed = True
+            raise KeyboardInterrupt
+
+
+def test_a_stop_in_the_warmup_is_continued(whole, tmp_path):
+    with pytest.raises(KeyboardInterrupt, match="`resume=True` with the same arguments continues it"):
+        draw(store=tmp_path / NAME, progress=Presses())
+    assert [one.name for one in tmp_path.iterdir()] == [f".{NAME}.ergonet"]
+    shutil.copytree(tmp_path / f".{NAME}.ergonet", tmp_path / "again" / f".{NAME}.ergonet")
+    assert_same_run(draw(store=tmp_path / NAME, resume=True), whole)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["again", NAME]
+    with pytest.warns(SamplingWarning, match="An unfinished run of `.*run` is discarded.*`resume=True`"):
+        ZarrStore(tmp_path / "again" / NAME).close()
+    assert list((tmp_path / "again").iterdir()) == []
+
+
+@pytest.mark.statistical
+def test_draws_that_only_some_chains_have_are_counted(tmp_path):
+    class Stops(Silent):
+        said, is_pressed = "", False
+
+        def tick(self, tick):
+            if tick.phase == "sampling" and tick.done == 40 + 20 and not self.is_pressed:
+                self.is_pressed = True
+                raise KeyboardInterrupt
+
+        def say(self, message):
+            self.said += message
+
+    reporter = Stops()
+    stopped = draw(store=tmp_path / NAME, devices=1, progress=reporter)
+    assert sorted(stopped.about["draws_by_chain"]) == [10, 20]
+    assert "10 of 30 draws of each chain are stored (" in reporter.said
+    assert "`resume=True`" in reporter.said
+    assert ergonet.load(tmp_path / NAME).about["draws_by_chain"] == stopped.about["draws_by_chain"]
+    assert_same_run(draw(store=tmp_path / NAME, resume=True), draw())
+
+
+def code(power):
+    return Target.from_logdensity(lambda q: -0.5 * jnp.sum(jnp.abs(q) ** power), jnp.zeros(5))
+
+
+OTHERS: dict[str, tuple[dict[str, Any], str]] = {
+    "seed": ({"seed": 6}, "`seed` was 5, and is 6"),
+    "chains": ({"num_chains": 3}, "`num_chains` was 2, and is 3"),
+    "warm-up": ({"num_warmup": 41}, "`num_warmup` was 40, and is 41"),
+    "thin": ({"thin": 2}, "`thin` was 1, and is 2"),
+    "kernel": ({"kernel": NUTS(max_doublings=5, target_acceptance=0.9)}, "`kernel` was .*0.8.* and is .*0.9"),
+    "start": ({"init": np.zeros(5)}, "`init` was None, and is "),
+    "retention": ({"retention": Last(5)}, "`retention` was Every.* and is Last"),
+    "data": ({"target": gaussian_target(mean=1.0)}, r"`target\.logdensity_fn\.mean` was .*0\.0.* and is .*1\.0"),
+    "code": ({"target": code(3)}, "target"),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_another_run_is_not_continued(stored, what):
+    changed, found = OTHERS[what]
+    with pytest.raises(SettingError, match=f"cannot be continued, because.*{found}"):
+        draw(store=stored, resume=True, **changed)
+    assert ergonet.load(stored).num_draws == 30
+
+
+def test_other_software_is_named(stored, monkeypatch):
+    monkeypatch.setattr(fingerprint, "versions", lambda: versions() | {"jax": "0.0.1"})
+    with pytest.raises(SettingError, match=r"`jax` was .*, and is 0\.0\.1\. Use the same"):
+        draw(store=stored, resume=True)
+
+
+@pytest.mark.statistical
+def test_code_that_changes_between_two_calls_is_noticed(tmp_path):
+    draw(target=code(2.0), store=tmp_path / NAME)
+    with pytest.raises(SettingError, match=r"initial values are not those of the stored run.*code of the target"):
+        draw(target=code(2.5), store=tmp_path / NAME, resume=True)
+
+
+@pytest.mark.statistical
+def test_a_torn_checkpoint_costs_only_what_came_after_the_one_before(tmp_path):
+    whole, folders = killed_runs(tmp_path, draw)
+    folder = folders[-1]
+    shutil.copytree(folder, tmp_path / "both")
+    torn = folder / NAME / CHECKPOINT
+    torn.write_bytes(torn.read_bytes()[:-30])
+    with pytest.warns(SamplingWarning, match="is damaged.*the checkpoint before it is used"):
+        assert_same_run(draw(store=folder / NAME, resume=True), whole)
+    for name in (CHECKPOINT, OLDER):
+        path = tmp_path / "both" / NAME / name
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 4
+        path.write_bytes(data)
+    with pytest.warns(SamplingWarning, match="starts again from its first draw"):
+        assert_same_run(draw(store=tmp_path / "both" / NAME, resume=True), whole)
+
+
+@pytest.mark.statistical
+def test_a_damaged_file_of_draws_is_named(tmp_path):
+    _, folders = killed_runs(tmp_path, draw)
+    for chunk in (folders[-1] / NAME / "positions").glob("c.*"):
+        chunk.write_bytes(chunk.read_bytes()[:-3])
+    with pytest.raises(RunDirectoryError, match=r"is damaged\. The run cannot be continued without it"):
+        draw(store=folders[-1] / NAME, resume=True)
+
+
+def test_what_cannot_be_continued_is_said(stored, tmp_path):
+    with pytest.raises(SettingError, match="`resume=True` needs `store=` with the path"):
+        draw(resume=True)
+    with pytest.raises(SettingError, match="not both"):
+        ZarrStore(tmp_path / NAME, overwrite=True, resume=True)
+    ergonet.load(stored).save(tmp_path / NAME)
+    with pytest.raises(RunDirectoryError, match=r"cannot be continued: it has no `fingerprint\.json`"):
+        draw(store=tmp_path / NAME, resume=True)
+
+
+@pytest.mark.parametrize("cost", [0.001, 0.1, 3.0])
+def test_checkpoints_take_at_most_a_fiftieth_of_the_time(monkeypatch, cost):
+    monkeypatch.undo()
+    now, count = [0.0], 0
+    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    pace = Pace()
+    while now[0] < 10_000:
+        now[0] += 0.5  # a chunk
+        if pace.is_due:
+            began = now[0]
+            now[0] += cost
+            pace.wrote(began)
+            count += 1
+    assert 1 < count <= 10_000 / 5
+    assert (count - 1) * cost <= 0.02 * now[0]

@@ -13,7 +13,7 @@ import pytest
 
 import ergonet
 from ergonet import MLP, NUTS, BayesianNetwork, Target, likelihoods, priors
-from ergonet._errors import CapabilityError, MemoryPlanError, RunDirectoryError, TimeLimitError
+from ergonet._errors import CapabilityError, MemoryPlanError, RunDirectoryError, StartError, TimeLimitError
 from ergonet.draws import memory
 from ergonet.draws.store import AbstractStore, MemoryStore, ZarrStore
 from ergonet.inference.progress import AbstractProgress, Lines, Tick, choose_progress
@@ -217,8 +217,9 @@ def test_a_stopped_stored_run_is_readable(small_chunks, tmp_path):
 
 
 def test_a_run_that_fails_gives_its_folder_back(tmp_path):
-    with pytest.raises(TimeLimitError) as failed:  # its traceback keeps the store alive
-        draw(store=tmp_path / "run", time_limit=1e-6)
+    nowhere = Target.from_logdensity(lambda q: jnp.nan * jnp.sum(q), jnp.zeros(2))
+    with pytest.raises(StartError) as failed:  # its traceback keeps the store alive
+        draw(target=nowhere, store=tmp_path / "run")
     assert failed.tb is not None
     assert list(tmp_path.iterdir()) == []
     draw(store=tmp_path / "run")

@@ -1,0 +1,110 @@
+"""`ergonet resume`, `ergonet extend` and `ergonet verify --replay`."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import ergonet
+from ergonet.cli import signals
+from ergonet.cli.main import app
+from ergonet.draws import checkpoint
+from ergonet.inference.trajectory_jobs import TrajectoryJob
+
+FIT = ["fit", "two-moons", "--hidden", "3", "--chains", "2", "--warmup", "60", "--draws", "20", "--seed", "3"]
+
+COMMAND = """
+from ergonet.cli.main import main
+from ergonet.draws import checkpoint
+
+checkpoint.EVERY_SECONDS = 0.0
+main()
+"""
+
+
+def call(*arguments, code=0):
+    found = CliRunner().invoke(app, list(arguments))
+    assert found.exit_code == code, found.output
+    return found
+
+
+def press_once():
+    """A tick that is Ctrl-C, the first time."""
+    left = [KeyboardInterrupt()]
+
+    def tick(self, tick):
+        if left:
+            raise left.pop()
+
+    return tick
+
+
+def metrics_of(folder):
+    return {
+        name: value for name, value in json.loads((folder / "metrics.json").read_text()).items() if name != "seconds"
+    }
+
+
+def assert_same_run(one: Path, other: Path):
+    mine, theirs = ergonet.load(one / "draws.zarr"), ergonet.load(other / "draws.zarr")
+    np.testing.assert_array_equal(mine.positions[...], theirs.positions[...])
+    for name, values in theirs.stats.items():
+        np.testing.assert_array_equal(mine.stats[name], values)
+    assert metrics_of(one) == metrics_of(other)
+
+
+@pytest.mark.slow
+def test_fits_are_resumed_extended_and_replayed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(TrajectoryJob, "_chunk_size", lambda self: 10)
+    monkeypatch.setattr(checkpoint, "EVERY_SECONDS", 0.0)
+    call(*FIT, "--out", "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(signals.BetweenChunks, "tick", press_once())
+        stopped = call(*FIT, "--out", "run", code=130)
+    assert "`ergonet resume run` continues it" in stopped.stderr
+    assert "it can be resumed" in call("predict", "run", "new.csv", "--out", "p.csv", code=1).stderr
+    shutil.copytree(".run.ergonet", "kept")
+    assert "Report: run/report.html" in call("resume", "run").stdout
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+    assert not (tmp_path / ".run.ergonet").exists()
+    assert "run is complete: 20 draws of each of 2 chains. There is nothing to do" in call("resume", "run").stdout
+    call("extend", "run", "--draws", "10")
+    call(*FIT, "--draws", "30", "--out", "longer")
+    assert_same_run(tmp_path / "run", tmp_path / "longer")
+    found = call("verify", "run", "--replay").stdout
+    assert "No damage was found.\nReplay: the first 30 draws of chain 0 of run are made again equal" in found
+    assert "`--draws` must be at least 1" in call("extend", "run", "--draws", "0", code=1).stderr
+    settings = tmp_path / "run" / "settings.toml"
+    settings.write_text(settings.read_text().replace("seed = 3", "seed = 4"))
+    assert "`seed` was 3, and is 4" in call("extend", "run", "--draws", "1", code=1).stderr
+    (tmp_path / "run" / "manifest.json").unlink()
+    assert "is made again with other values" in call("verify", "run", "--replay", code=1).stdout
+    assert "`ergonet resume run` continues it" in call(*FIT, "--out", "run", code=1).stderr
+
+
+@pytest.mark.slow
+def test_a_killed_fit_is_resumed(tmp_path, monkeypatch):
+    """Killed by `kill -9` as soon as its first checkpoint is on the disk, and again while it samples."""
+    monkeypatch.chdir(tmp_path)
+    longer = ["--warmup", "2000", "--draws", "500", "--quiet"]
+    subprocess.run([sys.executable, "-c", COMMAND, *FIT, *longer, "--out", "whole"], check=True)
+    fit = [*FIT, *longer, "--out", "run"]
+    for sign in (".run.ergonet/new/draws.zarr/checkpoint.npz", "run/draws.zarr/positions/c.1.0.0"):
+        process = subprocess.Popen([sys.executable, "-c", COMMAND, *fit])
+        while process.poll() is None and not (tmp_path / sign).exists():
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        fit = ["resume", "run", "--quiet"]
+    assert "`ergonet resume run` continues it" in call(*FIT, "--out", "run", code=1).stderr
+    subprocess.run([sys.executable, "-c", COMMAND, *fit], check=True)
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
