@@ -1,11 +1,15 @@
 """Learning the length of static trajectories in function space.
 
 Candidate lengths are tried in turns. After a transition of length L, the expected squared jump of a monitored quantity
-f is 2 Var(f) (1 - rho_L), so jumps estimate the lag-1 correlation rho_L of successive draws, rejections included. For
-an autoregressive chain, the ESS per draw is (1 - rho) / (1 + rho); its mean over the slowest quarter of the quantities
-is the criterion. The longest of the lengths whose ESS per gradient is close to the best is chosen, because the lag-1
-correlation overrates short trajectories, whose slow directions take many draws. For targets without the capability
-`Monitor`, the quantities are the coordinates.
+f is 2 Var(f) (1 - rho_L), so jumps estimate the lag-1 correlation rho_L of successive draws, rejections included. The
+same holds for the squares (f - mean)^2, which say whether variances are estimated well: at half a period of a slow
+direction, values alternate around their mean and average very well, while squares hardly change.
+
+Averages of 1 - rho over the slower half of the quantities, m for values and s for squares, give the criterion: the ESS
+per gradient of values or of squares, whichever is less. For an autoregressive chain the ESS per draw is s / (2 - s).
+For values m^2 / (2 - m) is used, because m overrates short trajectories: it is a mean over fast and slow directions,
+and the slow ones take many draws. Sums over neighboring lengths are shared, since each length has only a few
+transitions. For targets without the capability `Monitor`, the quantities are the coordinates.
 """
 
 from typing import ClassVar
@@ -13,6 +17,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ergonet._types import Array, Count, Float, Scalar
 from ergonet.adaptation.learner import AbstractLearner, Ending, Transition
@@ -20,42 +25,42 @@ from ergonet.samplers.base import State, Tuning
 from ergonet.target.capabilities import quantities
 from ergonet.target.contract import AbstractDensity
 
-CANDIDATES = (8, 16, 24, 32, 48, 64, 128, 256)
-TURNS = (
-    0,
-    1,
-    2,
-    3,
-    0,
-    4,
-    1,
-    2,
-    5,
-    0,
-    3,
-    1,
-    6,
-    2,
-    0,
-    4,
-    3,
-    1,
-    5,
-    2,
-    7,
-)  # short lengths more often, because they are cheap
-NEARLY = 0.75
-SLOWEST = 0.25
+CANDIDATES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)
+NUM_TURNS = 64  # of a round, about
+SLOWEST = 0.5
+WIDTH = 0.3  # of the neighborhood of a length, on the log scale
+
+
+def _turns() -> tuple[int, ...]:
+    """Indices of the candidates in a round, evenly mixed; short lengths have more turns, because they are cheap."""
+    shares = np.array(CANDIDATES, float) ** -0.5
+    counts = np.maximum(1, np.round(NUM_TURNS * shares / shares.sum())).astype(int)
+    places = [((turn + 0.5) / count, -index) for index, count in enumerate(counts) for turn in range(count)]
+    return tuple(-index for _, index in sorted(places))
+
+
+def _neighborhoods() -> np.ndarray:
+    """Weights `[candidate, neighbor]`."""
+    logs = np.log(CANDIDATES)
+    return np.exp(-0.5 * ((logs[:, None] - logs) / WIDTH) ** 2)
+
+
+TURNS = _turns()
 
 
 class LengthScores(eqx.Module):
-    """Sums over the transitions of each candidate, and moments of the quantities over all transitions."""
+    """Sums over the transitions of each candidate and over all transitions.
 
-    squared_jumps: Float[Array, "candidate quantity"]
+    Values x of a quantity are relative to `pivot`, its value after the first transition.
+    """
+
+    jumps: Float[
+        Array, "power candidate quantity"
+    ]  # of d^2, d^2 s and d^2 s^2, for x before and x + d, and their sum s
     tries: Float[Array, "candidate"]
     count: Scalar
-    mean: Float[Array, "quantity"]
-    squares: Float[Array, "quantity"]
+    pivot: Float[Array, "quantity"]
+    powers: Float[Array, "order quantity"]  # of x, x^2, x^3 and x^4
 
 
 class LengthLearner(AbstractLearner):
@@ -86,14 +91,14 @@ def _turn(scores: LengthScores) -> Count:
 
 
 def blank(first: Float[Array, "quantity"]) -> LengthScores:
-    """Scores of zero transitions, with the quantities at the first position."""
-    dtype = first.dtype
+    """Scores of zero transitions, for quantities like these."""
+    dtype, shape = first.dtype, (len(CANDIDATES), first.size)
     return LengthScores(
-        squared_jumps=jnp.zeros((len(CANDIDATES), first.size), dtype),
-        tries=jnp.zeros((len(CANDIDATES),), dtype),
+        jumps=jnp.zeros((3, *shape), dtype),
+        tries=jnp.zeros(shape[:1], dtype),
         count=jnp.zeros((), dtype),
-        mean=jnp.zeros_like(first),
-        squares=jnp.zeros_like(first),
+        pivot=jnp.zeros_like(first),
+        powers=jnp.zeros((4, first.size), dtype),
     )
 
 
@@ -109,34 +114,46 @@ def _index(turn: Count) -> Count:
 def observe(scores: LengthScores, turn: Count, before: Array, after: Array) -> LengthScores:
     """Add one transition of the current candidate."""
     index = _index(turn)
-    count = scores.count + 1
-    deviation = after - scores.mean
-    mean = scores.mean + deviation / count
+    pivot = jnp.where(scores.count == 0, after, scores.pivot)
+    jump, value = (after - before) ** 2, after - pivot
+    both = value + before - pivot
     return LengthScores(
-        squared_jumps=scores.squared_jumps.at[index].add((after - before) ** 2),
+        jumps=scores.jumps.at[:, index].add(jnp.stack([jump, jump * both, jump * both**2])),
         tries=scores.tries.at[index].add(1),
-        count=count,
-        mean=mean,
-        squares=scores.squares + deviation * (after - mean),
+        count=scores.count + 1,
+        pivot=pivot,
+        powers=scores.powers + jnp.stack([value, value**2, value**3, value**4]),
     )
 
 
 def best_length(scores: LengthScores) -> Count:
-    """The longest candidate with at least 75 % of the best ESS per gradient."""
-    variance = scores.squares / jnp.maximum(scores.count - 1, 1)
-    moves = variance > 0
-    jumps = scores.squared_jumps / jnp.maximum(scores.tries, 1)[:, None]
-    one_minus_rho = jnp.where(moves, jumps / jnp.where(moves, 2 * variance, 1.0), 0.0)
-    mean = _mean_of_slowest(jnp.where(moves, one_minus_rho, jnp.inf))
-    mean = jnp.clip(mean, 0.0, 1.0)  # anticorrelation is not trusted: it may be a noisy estimate
+    """The candidate with the best ESS per gradient, of values or of squares."""
+    values, squares = _moves(scores)
     lengths = jnp.asarray(CANDIDATES, jnp.int32)
-    efficiency = jnp.where(scores.tries > 0, mean / (2 - mean) / lengths, -1.0)
-    return jnp.max(jnp.where(efficiency >= NEARLY * jnp.max(efficiency), lengths, 0))
+    efficiency = jnp.minimum(values**2 / (2 - values), squares / (2 - squares)) / lengths
+    return lengths[jnp.argmax(jnp.where(scores.tries > 0, efficiency, -1.0))]
 
 
-def _mean_of_slowest(one_minus_rho: Float[Array, "candidate quantity"]) -> Float[Array, "candidate"]:
-    """Mean over the slowest quarter of the quantities, for each length, since the slowest limit the run."""
-    count = max(1, round(SLOWEST * one_minus_rho.shape[1]))
-    slowest = jnp.sort(one_minus_rho, axis=1)[:, :count]
-    counted = jnp.isfinite(slowest)
-    return jnp.sum(jnp.where(counted, slowest, 0.0), axis=1) / jnp.maximum(jnp.sum(counted, axis=1), 1)
+def _moves(scores: LengthScores) -> tuple[Float[Array, "candidate"], Float[Array, "candidate"]]:
+    """1 - rho of values and of squares, of the slower quantities, for each candidate."""
+    mean, second, third, fourth = scores.powers / jnp.maximum(scores.count, 1)
+    variance = second - mean**2
+    of_squares = fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4 - variance**2
+    first, cross, square = scores.jumps
+    moved = square - 4 * mean * cross + 4 * mean**2 * first  # (x - mean)^2 changes by d (s - 2 mean)
+    return _one_minus_rho(scores.tries, first, variance), _one_minus_rho(scores.tries, moved, of_squares)
+
+
+def _one_minus_rho(
+    tries: Float[Array, "candidate"], jumps: Float[Array, "candidate quantity"], variance: Float[Array, "quantity"]
+) -> Float[Array, "candidate"]:
+    """Mean over the slower half of the quantities, which are the same for all lengths."""
+    varies = variance > 0
+    relative = jnp.where(varies, jumps / jnp.where(varies, 2 * variance, 1.0), 0.0)
+    slowness = jnp.where(varies, jnp.sum(relative, axis=0), jnp.inf)
+    slowest = jnp.argsort(slowness)[: max(1, round(SLOWEST * slowness.size))]
+    count = jnp.maximum(jnp.sum(varies[slowest]), 1)
+    near = jnp.asarray(_neighborhoods(), jumps.dtype)
+    weight = near @ tries
+    mean = near @ jnp.sum(relative[:, slowest], axis=1) / jnp.where(weight > 0, weight, 1.0) / count
+    return jnp.clip(mean, 0.0, 1.0)  # anticorrelation is not trusted: it may be a noisy estimate

@@ -3,8 +3,8 @@
 Stan's schedule has 75 transitions for the step size alone, windows of 25, 50, 100, ... transitions for step size and
 metric (the metric is replaced at the end of each), and 50 transitions for the step size again; it is scaled down for
 short warm-ups (Stan reference manual, section 15.2; Lau2018, section 2.5). Kernels that learn a length get a stage for
-it after the last metric. Unlike in Stan, every recipe ends with at most 50 transitions in which the step size settles
-(`dual_averaging.py`); otherwise it would end too small.
+it after the last metric, in which the step size settles. Unlike in Stan, every recipe ends with at most 50 transitions
+in which the step size settles (`dual_averaging.py`); otherwise it would end too small.
 """
 
 from typing import Any
@@ -34,7 +34,8 @@ __all__ = [
 FIRST_BUFFER = 75
 LAST_BUFFER = 50
 FIRST_WINDOW = 25
-LENGTH_SHARE = 0.3
+LENGTH_SHARE = 0.3  # of a warm-up
+STEP_SHARE = 0.25  # of these; lengths cannot be compared while the step size oscillates
 
 
 def default_learner(name: str, needs: WarmupNeeds) -> AbstractLearner:
@@ -70,10 +71,14 @@ def stan_windows(needs: WarmupNeeds, num_warmup: int) -> Warmup:
     num_length = round(LENGTH_SHARE * num_warmup) if "num_steps" in needs.learned else 0
     stages = _windows(needs, num_warmup - num_length)
     if num_length:
-        length = Stage("length", num_length, (LengthLearner(), *_step_size(needs)))
+        found = round(STEP_SHARE * num_length)
+        length = [
+            *([Stage("step size", found, _step_size(needs))] if found else []),
+            Stage("length", num_length - found, (LengthLearner(), *_step_size(needs, settles=True))),
+        ]
         renewals = [index for index, stage in enumerate(stages) if any(one.rescales for one in stage.learners)]
         place = (renewals[-1] if renewals else 0) + 1  # always after the first stage, which finds the posterior
-        stages = [*stages[:place], length, *stages[place:]]
+        stages = [*stages[:place], *length, *stages[place:]]
     return Warmup(tuple(stages))
 
 

@@ -285,15 +285,17 @@ def _metric(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list
 def _temperature(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
     mean = _number(diagnostics, "mean_kinetic_temperature")
     low, high = KINETIC_TEMPERATURES
-    if math.isnan(mean) or low <= mean <= high:
+    remedies = diagnostics.get("remedies")
+    if remedies is None:  # older runs
+        remedies = "lower the learning rate or raise the batch size"
+    if math.isnan(mean) or low <= mean <= high or not remedies:
         return []
     return [
         Finding(
             problem=True,
-            sentence=f"The mean kinetic temperature is {mean:.2f} and should be near 1: friction and the noise of "
-            f"the minibatch gradient do not balance, so the draws are too {'wide' if mean > 1 else 'narrow'}. "
-            "Lower the learning rate, raise the momentum decay or the batch size, or let the kernel estimate the "
-            "noise.",
+            sentence=f"The mean kinetic temperature is {mean:.2f} and should be near 1: the noise of the minibatch "
+            f"gradient is not balanced, so the draws are too {'wide' if mean > 1 else 'narrow'}. "
+            f"{remedies[0].upper()}{remedies[1:]}.",
         )
     ]
 

@@ -40,7 +40,8 @@ def diagnose(record: Record) -> dict[str, Any]:
     if learned:
         scales = summarize(np.concatenate(learned, axis=2), draw_weights(record))
         found |= {"max_rhat_scales": scales.max_rhat, "min_ess_bulk_scales": scales.min_ess_bulk}
-    return found | (minibatch_diagnostics(record.stats) if record.is_of_minibatches else _of_trajectories(record))
+    of_kernel = _of_minibatches(record, record.stats) if record.is_of_minibatches else _of_trajectories(record)
+    return found | of_kernel
 
 
 def _weights_ess(record: Record) -> np.ndarray:
@@ -109,12 +110,13 @@ def _alarms_of_minibatches(record: Record) -> list[str]:
     if stopped and stopped not in ("Ctrl-C", "SIGTERM"):
         found.append(f"The run was stopped by {stopped}; {record.num_draws} draws of each chain are stored.")
     after = {name: values[:, record.about["num_warmup"] :] for name, values in record.curve.items()}
-    return found + advise({"diagnostics": minibatch_diagnostics(after)})
+    return found + advise({"diagnostics": _of_minibatches(record, after)})
 
 
-def minibatch_diagnostics(stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _of_minibatches(record: Record, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Diagnostics from the statistics of a minibatch kernel; None for statistics that it does not have."""
     return {
+        "remedies": record.about.get("remedies"),
         "mean_kinetic_temperature": _mean_of_known(stats.get("kinetic_temperature")),
         "clipped_fraction": _mean_of_known(stats.get("clipped")),
         "minibatch_acceptance": _mean_of_known(stats.get("acceptance_rate")),

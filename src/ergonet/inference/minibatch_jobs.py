@@ -226,7 +226,8 @@ class MinibatchJob(AbstractJob):
     def _fault_of(self, fields: Fields, record: MinibatchRecord) -> str:
         """What is wrong with the chain after a chunk, in words; empty if nothing.
 
-        With a bounded activation a divergent chain stays finite, so the temperature is checked, too.
+        With a bounded activation a divergent chain stays finite, so the temperature is checked, too, unless divergent
+        trajectories are rejected: then only a chain that comes from remote initial values is hot.
         """
         kernel = self._plan.kernel
         setting = f"`{kernel.with_rate_named(f'{float(record.step_size):.3g}')}`"
@@ -235,7 +236,7 @@ class MinibatchJob(AbstractJob):
             return f"its potential or position is not finite: {setting} is too large"
         is_young = self.done < COOLING * kernel.memory
         has_momentum = kernel.memory > 1  # a tree resamples its momentum, and is hot if the minibatches disagree
-        if is_young or not has_momentum or TEMPERATURE not in fields:
+        if is_young or not has_momentum or kernel.is_corrected or TEMPERATURE not in fields:
             return ""
         temperature = self._mean_temperature(fields, record)
         # The gradient noise is large relative to the small noise of a tempered kernel: hot, but not divergent.
@@ -271,6 +272,7 @@ class MinibatchJob(AbstractJob):
             "steps_per_draw": self._steps_per_draw,
             "batch_size": kernel.batch_size,
             "minibatches": kernel.ordering.words,
+            "remedies": kernel.remedies,
             "num_warmup": self._plan.run.num_warmup,
         }
 

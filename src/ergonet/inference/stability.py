@@ -3,11 +3,12 @@
 Short trial runs start with a step size of 1, each from the end of the last successful one. A trial is successful if the
 potential stays finite; if its mean over the second half does not exceed that over the first half by more than a chain
 may climb from a mode (the number of coordinates) plus the variation between minibatches; if the kinetic temperature of
-the second half is below 1.5 or still decreasing; and if a kernel with a Metropolis correction accepts at least a tenth
-of its proposals. After an unsuccessful trial the step size is halved. After four successful trials in a row the search
-ends; the result is half of the step size for a kernel with a persistent momentum and a quarter otherwise, which is
-stable for long runs and keeps the bias small. The potential decreases from trial to trial, so the last trials judge the
-step size near the posterior and not at remote initial values.
+the second half is below 1.5 or still decreasing, or the kernel has a Metropolis correction on all rows, which makes hot
+trajectories harmless; and if at least a tenth of the proposals is accepted. After an unsuccessful trial the step size
+is halved. After four successful trials in a row the search ends; the result is half of the step size for a kernel with
+a persistent momentum and a quarter otherwise, which is stable for long runs and keeps the bias small. The potential
+decreases from trial to trial, so the last trials judge the step size near the posterior and not at remote initial
+values.
 """
 
 from typing import Any
@@ -130,7 +131,7 @@ def search_step_size(
             given_up=jnp.zeros((), bool),
         )
         trial = lax.while_loop(lambda one: (one.index < length) & ~one.given_up, step, first)
-        good = _is_good(trial, length, target.dim)
+        good = _is_good(trial, length, target.dim, is_corrected=kernel.is_corrected)
         return _Search(
             position=jnp.where(good, trial.state.position, search.position),
             step_size=jnp.where(good, search.step_size, 0.5 * search.step_size),
@@ -145,11 +146,12 @@ def search_step_size(
     return jnp.where(end.good == GOOD_TRIALS, trials.share * end.step_size, jnp.nan)
 
 
-def _is_good(trial: _Trial, length: Count, dim: int) -> Flag:
+def _is_good(trial: _Trial, length: Count, dim: int, *, is_corrected: bool) -> Flag:
     early, late = trial.potential
     variance = jnp.maximum(trial.square[1] - late**2, 0.0)
     slack = dim + 3 * jnp.sqrt(2 * variance / (length / 2))
     hot = trial.temperature[1] > jnp.maximum(HOTTEST, 0.9 * trial.temperature[0])  # 0 for kernels without one
+    hot = hot & (not is_corrected)
     finite = jnp.all(jnp.isfinite(trial.state.position))
     accepted = trial.acceptance[0] >= LEAST_ACCEPTANCE * trial.acceptance[1]
     return ~trial.given_up & finite & accepted & (late <= early + slack) & ~hot

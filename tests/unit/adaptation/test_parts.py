@@ -230,10 +230,11 @@ def test_every_warmup_has_the_transitions_that_were_asked_for(total):
         assert warmup.num_transitions == total
         assert all(stage.num_transitions >= 1 for stage in warmup.stages)
         assert not learns(warmup.stages[-1], MetricLearner)
-        assert not any(settles(stage) for stage in warmup.stages[:-1])
+        assert all(learns(stage, LengthLearner) for stage in warmup.stages[:-1] if settles(stage))
         assert settles(warmup.stages[-1]) or total < 4
         lengths = [s.num_transitions for s in warmup.stages if learns(s, LengthLearner)]
-        assert lengths == ([round(0.3 * total)] if "num_steps" in options and round(0.3 * total) else [])
+        share = round(0.3 * total)
+        assert lengths == ([share - round(0.25 * share)] if "num_steps" in options and share else [])
 
 
 @pytest.mark.parametrize("total", [4, 300, slow(33)])
@@ -244,7 +245,9 @@ def test_a_length_is_tuned_with_a_step_size_that_has_been_found_and_before_it_se
         assert learns(stages[place], StepSizeLearner)
         assert place > 0
         assert not any(learns(stage, MetricLearner) for stage in stages[place:])
-        assert all(settles(stage) for stage in stages[place + 1 :])
+        assert all(settles(stage) for stage in stages[place:])
+        assert learns(stages[place - 1], StepSizeLearner)
+        assert not settles(stages[place - 1])
 
 
 def test_nothing_to_learn_is_a_step_size_recipe_and_a_step_size_recipe_too():
@@ -333,17 +336,17 @@ def test_an_infinite_density_does_not_look_like_an_accepted_step():
 
 
 @pytest.mark.slow
-def test_length_scores_pick_the_candidate_with_the_most_per_gradient():
-    """Sine waves: a quarter period of 24 steps decorrelates, and longer trajectories only cost."""
-    rng, scores, position = np.random.default_rng(0), length.blank(jnp.zeros(4)), np.zeros(4)
+@pytest.mark.parametrize(("quarter", "chosen"), [(24, (16, 24)), (4, (3, 4))])
+def test_length_scores_pick_a_quarter_period(quarter, chosen):
+    """Harmonic oscillators: after half a period, values alternate around their mean, but squares are what they were."""
+    rng, scores, position = np.random.default_rng(0), length.blank(jnp.zeros(4)), np.full(4, 50.0)
     observe = jax.jit(length.observe)
     for turn in range(1500):
-        steps = int(length.candidate(jnp.asarray(turn)))
-        angle = min(steps / 24, 1) * np.pi / 2
-        after = np.cos(angle) * position + np.sin(angle) * rng.normal(size=4)
+        angle = int(length.candidate(jnp.asarray(turn))) / quarter * np.pi / 2
+        after = 50 + np.cos(angle) * (position - 50) + np.sin(angle) * rng.normal(size=4)
         scores = observe(scores, jnp.asarray(turn), jnp.asarray(position, jnp.float32), jnp.asarray(after, jnp.float32))
         position = after
-    assert int(length.best_length(scores)) in (16, 24)
+    assert int(length.best_length(scores)) in chosen
 
 
 def test_every_candidate_gets_a_turn_and_a_stuck_chain_still_gets_a_length():
@@ -354,18 +357,15 @@ def test_every_candidate_gets_a_turn_and_a_stuck_chain_still_gets_a_length():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ratio", "longest"), [(1.0, 16), (30.0, 128)])
+@pytest.mark.parametrize(("ratio", "longest"), [(1.0, 4), (30.0, 128)])
 def test_a_length_is_tuned_to_the_target(ratio, longest):
-    """Isotropic: a few steps are a quarter period. With one stiff direction the others need many more.
-
-    Each candidate has 85 turns or more: with a tenth of that, noise makes the length of some chains too long.
-    """
+    """Isotropic: a few steps are a quarter period. With one stiff direction the others need many more."""
     target = gaussian_target(np.array([1.0, ratio, ratio, ratio], np.float32))
     samples = ergonet.sample(
         target, HMC(metric="identity"), num_chains=2, num_warmup=6000, num_draws=5, seed=3, progress=False
     )
     assert np.all(samples.tuning["num_steps"] <= longest)
-    assert np.all(samples.tuning["num_steps"] >= (8 if ratio == 1 else 24))
+    assert np.all(samples.tuning["num_steps"] >= (1 if ratio == 1 else 16))
 
 
 @pytest.mark.slow

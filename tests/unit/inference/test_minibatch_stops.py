@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import RunningPrediction, retention
+from ergonet import NaiveSGHMC, RunningPrediction, retention
 from ergonet.draws.store import MemoryStore
 from ergonet.inference import minibatch_jobs
 from ergonet.inference.feeds import DeviceFeed, HostFeed
-from tests.minibatches import classification, network, run
+from tests.minibatches import classification, linear_regression, network, run
 from tests.unit.inference.test_minibatch_runs import KERNELS
 from tests.unit.inference.test_stops import Watcher, interrupt, press_ctrl_c
 
@@ -125,6 +125,18 @@ def test_ticks_count_up_to_the_whole_run(small_chunks):
         assert [tick.done for tick in ticks] == sorted(tick.done for tick in ticks)
         assert ticks[-1].done == ticks[-1].total == 200
         assert {tick.phase for tick in ticks} == {"warm-up", "sampling"}
+
+
+@pytest.mark.slow
+def test_a_corrected_chain_may_be_hot_on_its_way_from_remote_initial_values(monkeypatch):
+    """A divergent trajectory would be rejected, so the temperature says nothing about the step size."""
+    monkeypatch.setattr(minibatch_jobs, "CHUNK_SECONDS", 1e-9)  # the temperature is checked after each step
+    target, mean, _ = linear_regression(rows=200)
+    kernel = NaiveSGHMC(learning_rate=1e-4, num_steps=10, metropolis=True, batch_size=20, steps_per_draw=10)
+    found = run(target, kernel, num_draws=40, init=np.asarray(mean)[None] + 1000)
+    temperature = found.stats["kinetic_temperature"][0]
+    assert temperature[10:20].mean() > minibatch_jobs.HOTTEST  # later than when chains without a correction may be hot
+    assert temperature[-1] < 0.1 * temperature[0]
 
 
 # On disk

@@ -120,6 +120,16 @@ class AbstractMinibatchKernel(AbstractSettings):
         return 1.0
 
     @property
+    def is_corrected(self) -> bool:
+        """Whether a Metropolis correction on all rows rejects a divergent trajectory, however hot it is."""
+        return False
+
+    @property
+    def remedies(self) -> str:
+        """What to change if the kinetic temperature is far from 1, by settings of this kernel; empty if nothing is."""
+        return "lower `learning_rate` or raise `batch_size`"
+
+    @property
     def ordering(self) -> AbstractOrdering:
         """How the rows of minibatches are chosen."""
         return SHUFFLED

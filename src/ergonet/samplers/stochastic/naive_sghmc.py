@@ -93,6 +93,14 @@ class NaiveSGHMC(AbstractMinibatchKernel):
     def memory(self) -> float:
         return float(self.num_steps)
 
+    @property
+    def is_corrected(self) -> bool:
+        return self.metropolis
+
+    @property
+    def remedies(self) -> str:
+        return "" if self.metropolis else "lower `learning_rate`, raise `batch_size` or set `metropolis=True`"
+
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(TestedInfo if self.metropolis else MomentumInfo)
 

@@ -97,6 +97,14 @@ class SequentialKernel(AbstractMinibatchKernel):
         return max(self.first.memory, self.second.memory)
 
     @property
+    def is_corrected(self) -> bool:
+        return self.first.is_corrected and self.second.is_corrected
+
+    @property
+    def remedies(self) -> str:
+        return self.second.remedies
+
+    @property
     def ordering(self) -> AbstractOrdering:
         """That of the first kernel if it is not shuffled epochs, else that of the second."""
         return self.second.ordering if self.first.ordering is SHUFFLED else self.first.ordering

@@ -3,8 +3,10 @@
 The leaves of a doubling tree are steps q <- q + s r, r <- (1 - e C) r - s g(q) + N(0, 2 e C), with s = e forward and
 s = -e backward. Friction and noise are the same in both directions, as in ChenReport, so a backward step does not undo
 a forward step and the sampler is not exact. One minibatch is used for a whole tree, so that its energies are
-comparable. Termination criteria and selections are those of `NUTS`. Use it for a few steps from poor initial values,
-then continue with the cheaper `SGHMC` (`SequentialKernel`). References: ChenReport, section 5; HoffmanGelman2014.
+comparable; but then a tree follows the posterior of its own minibatch, and the draws are too wide: long trees give them
+a variance of about N / n times the truth or more for n of N rows. Termination criteria and selections are those of
+`NUTS`. Use it for a few steps from poor initial values, then continue with the cheaper `SGHMC` (`SequentialKernel`).
+References: ChenReport, section 5; HoffmanGelman2014.
 """
 
 from dataclasses import replace
@@ -119,6 +121,13 @@ class SGNUTS(AbstractMinibatchKernel):
         self.schedule = CONSTANT
         self.batch_size = int(batch_size)
         self.steps_per_draw = optional_integer(steps_per_draw)
+
+    @property
+    def remedies(self) -> str:
+        return (
+            "raise `batch_size` (a tree follows the posterior of its own minibatch), or take trees for the first steps "
+            "only, with `SequentialKernel(SGNUTS(...), SGHMC(...), after=...)`"
+        )
 
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(TestedInfo)

@@ -154,6 +154,12 @@ class SGHMC(AbstractMinibatchKernel):
         return 1 / self.momentum_decay
 
     @property
+    def remedies(self) -> str:
+        unknown = self.ordering is SHUFFLED and self.batch_size > 1
+        known = "lower `learning_rate`, raise `momentum_decay` or `batch_size`"
+        return f"{known}, or set `noise='estimated'`" if unknown else known
+
+    @property
     def ordering(self) -> AbstractOrdering:
         return self.noise.ordering if self.is_noisy else SHUFFLED
 
