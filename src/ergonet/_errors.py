@@ -83,7 +83,7 @@ def suggest(name: object, choices: Iterable[str]) -> str:
     import difflib
 
     known = sorted(choices)
-    is_short = isinstance(name, str) and len(name) <= LONGEST_SHOWN
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) if is_short else []
+    word = name if isinstance(name, str) and len(name) <= LONGEST_SHOWN else ""
+    near = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(repr(n) for n in near)}? " if near else ""
     return f"{hint}Known: {', '.join(known)}."

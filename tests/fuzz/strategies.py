@@ -52,7 +52,7 @@ def columns(draw: st.DrawFn, rows: int) -> list[Any]:
         return draw(st.lists(st.sampled_from(["p", "q", draw(texts)]), min_size=rows, max_size=rows))
     if kind == "whole":
         return draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows))
-    entries = draw(st.lists(st.floats(-10, 10), min_size=rows, max_size=rows))
+    entries: list[Any] = draw(st.lists(st.floats(-10, 10), min_size=rows, max_size=rows))
     if kind == "scaled":
         scale, offset = 10.0 ** draw(st.integers(-320, 307)), draw(st.sampled_from([0.0, 1.0, 1e9, -1e300]))
         entries = [scale * one + offset for one in entries]
@@ -74,7 +74,7 @@ def delimited(draw: st.DrawFn) -> bytes:
         draw(st.sampled_from(lines)).append(draw(cells))
     stream = io.StringIO()
     end = draw(st.sampled_from(["\n", "\r\n", "\r"]))
-    quoting = draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+    quoting: Any = draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
     writer = csv.writer(stream, delimiter=draw(st.sampled_from(",;\t ")), lineterminator=end, quoting=quoting)
     writer.writerows([header, *lines])
     return draw(altered(stream.getvalue().encode(draw(st.sampled_from(["utf-8", "utf-8-sig", "utf-16"])), "replace")))
@@ -88,7 +88,7 @@ def archives(draw: st.DrawFn) -> bytes:
     kinds = st.one_of(kinds, kinds, npst.array_dtypes())
     shapes = st.one_of(st.just((rows,)), st.tuples(st.just(rows), st.integers(0, 3)), npst.array_shapes(max_side=3))
     plain = npst.arrays(np.float64, shapes, elements=st.floats(-10, 10))
-    arrays = draw(
+    arrays: Any = draw(
         st.dictionaries(
             st.sampled_from(["x", "X", "y", "Y", "a", "../b", "\x1b[2J", "", "x0"]),
             st.one_of(plain, plain, npst.arrays(kinds, shapes)),

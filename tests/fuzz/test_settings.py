@@ -127,4 +127,5 @@ def test_targets(functions: tuple[Any, Any], data: Any, example: Any):
         target = outcome(make)
         if target is not None:
             assert target.dim > 0
-            outcome(lambda target=target: target.potential(np.zeros(target.dim, np.float32)), also=(TypeError,))
+            position = np.zeros(target.dim, np.float32)
+            outcome(lambda target=target, at=position: target.potential(at), also=(TypeError, ValueError))

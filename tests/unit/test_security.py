@@ -1,6 +1,7 @@
 """What SECURITY.md promises, where no other test shows it."""
 
 import ast
+import dataclasses
 import io
 import re
 import tarfile
@@ -10,19 +11,22 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 
-from ergonet._errors import DataError, SettingError
+from ergonet._errors import DataError, RunDirectoryError, SettingError
 from ergonet.assembly import build
 from ergonet.assembly.settings import Settings
 from ergonet.cli.predicting import _write
 from ergonet.datasets import read_table
 from ergonet.datasets.cifar import read, source_in
+from ergonet.draws import memory
 from ergonet.draws.durable import write_json
+from ergonet.draws.stored import StoredArray
 from ergonet.report import write
 from tests.report_records import regression_record
 
 ROOT = Path(__file__).parents[2]
-OUTWARD = ["../../escaped.npy", "/tmp/escaped.npy", "a/../../escaped.npy"]
+OUTWARD = ["../../escaped.npy", "/escaped.npy", "a/../../escaped.npy"]
 
 
 def test_every_test_of_the_table_exists():
@@ -68,6 +72,15 @@ def test_archives_write_nothing_wherever_their_names_lead(tmp_path):
     assert files(tmp_path) == before
 
 
+def test_a_chunk_that_would_fill_the_memory_is_rejected_unread(tmp_path, monkeypatch):
+    shape = (1, 2**20)
+    zarr.create_array(tmp_path / "positions", shape=shape, chunks=shape, dtype="float32", zarr_format=3)[:] = 1.0
+    assert StoredArray(tmp_path, "positions").shape == shape
+    monkeypatch.setattr(memory, "free_memory", lambda: 2**20)
+    with pytest.raises(RunDirectoryError, match=r"A chunk of `.*positions` would take 0\.0 GiB of memory when"):
+        StoredArray(tmp_path, "positions")
+
+
 @pytest.mark.parametrize("name", [".new.csv.unfinished", "new.csv", "metrics.tmp", "metrics.json"])
 def test_a_link_in_place_of_a_file_is_not_followed(tmp_path, name):
     mine = tmp_path / "mine.txt"
@@ -82,8 +95,8 @@ def test_a_link_in_place_of_a_file_is_not_followed(tmp_path, name):
 
 
 def test_a_report_commands_no_terminal(tmp_path):
-    record = regression_record()
-    record.settings["data"] = {"source": "\x1b[2J\u202etable.csv"}
+    settings = {"data": {"source": "\x1b[2J\u202etable.csv"}}
+    record = dataclasses.replace(regression_record(), settings=settings)
     page = write.write_report(record, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "\\x1b[2J\\u202etable.csv" in page
     assert not {"\x1b", "\u202e"} & set(page)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ergonet._errors import RunDirectoryError
+from ergonet.draws import memory
 from ergonet.draws.manifest import METADATA, form_of, read_file
 
 _CHUNKS = 10**7  # more than any run has files
@@ -44,7 +45,8 @@ class StoredArray:
             form: what `form_of` returned when the array was written; None: unknown.
 
         Raises:
-            RunDirectoryError: the array is missing, damaged, or in a form that Ergonet does not write.
+            RunDirectoryError: the array is missing, damaged, or in a form that Ergonet does not write, or a chunk of it
+                would not fit in memory.
         """
         import zarr
 
@@ -58,6 +60,12 @@ class StoredArray:
             raise _unknown(self._path / METADATA) from error
         if math.prod(-(-length // size) for length, size in zip(self.shape, self._array.chunks, strict=True)) > _CHUNKS:
             raise _unknown(self._path / METADATA)
+        chunk, free = math.prod(self._array.chunks) * self._array.dtype.itemsize, memory.free_memory()
+        if free is not None and chunk > free:
+            raise RunDirectoryError(
+                f"A chunk of `{self._path}` would take {chunk / memory.GIB:.1f} GiB of memory when decompressed, but "
+                f"only {free / memory.GIB:.1f} GiB are free. Check where the run comes from."
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
