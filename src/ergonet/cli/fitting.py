@@ -269,7 +269,7 @@ def _sample(
                 time_limit=_time_to_sample(run.time_limit, spent=time.perf_counter() - began),
             )
     except TimeLimitError as error:
-        raise TimeLimitError(f"`--time-limit` is {run.time_limit:g} s, with time for the report: {error}") from error
+        raise TimeLimitError(f"`--time-limit` is {run.time_limit} s, with time for the report: {error}") from error
     except KeyboardInterrupt:
         directory = RunDirectory(store.path.parent)
         if not directory.has_draws():
