@@ -170,12 +170,14 @@ def _crash(case: Case, count: int, watch: Watch, numbers: random.Random, notes: 
     overwrite = case.before is not None
     operations = watch.during(lambda: case.fit.here(place, overwrite=overwrite), lambda _: None)
     reference = Stored.of(place)
-    place = folder / "again" / "run"
-    _prepare(place, case.before and folder / "old")
-    taken = _copies(case, place, _chosen(operations, count, numbers), watch, numbers)
-    difference = reference.equals(Stored.of(place))
-    if difference:
-        notes.append(f"{case.name}: two runs with the same seed differ in {difference}")
+    taken = list[Copy]()
+    while len(taken) < count:  # a run may have fewer operations than the one before
+        place = folder / f"again-{len(taken)}" / "run"
+        _prepare(place, case.before and folder / "old")
+        taken += _copies(case, place, _chosen(operations, count - len(taken), numbers), watch, numbers)
+        difference = reference.equals(Stored.of(place))
+        if difference:
+            notes.append(f"{case.name}: two runs with the same seed differ in {difference}")
     found = Counter[str]()
     for number, copy in enumerate(taken):
         found += Counter({"crashes": 1, "power": int(copy.is_power), copy.phase: 1})
@@ -217,7 +219,7 @@ def _copies(case: Case, place: Path, chosen: set[int], watch: Watch, numbers: ra
     def take(number: int) -> None:
         if number not in chosen:
             return
-        copied = place.parent.parent / f"crash-{number}"
+        copied = place.parent.with_name(f"{place.parent.name}-crash-{number}")
         store = fits.store_of(place)
         counted = [] if store is None else fits.acknowledged(store)
         is_power = len(taken) % 2 == 1

@@ -141,6 +141,7 @@ def test_simulated_crashes_of_a_small_fit(tmp_path, monkeypatch):
     monkeypatch.setattr(crashes, "cases", lambda **_: [case])
     found = crashes.measure(bench(tmp_path, 25))
     assert all(goal.is_met for goal in found.goals), found.markdown()
+    assert found.rows[-1][:2] == ["all", "25"]
 
 
 class AlwaysAccepts(HMC):
