@@ -35,7 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="What is lost, silent or wrong, by attack.")
     parser.add_argument("--quick", action="store_true", help="a few minutes, with small numbers")
     parser.add_argument("--section", action="append", choices=list(SECTIONS), help="measure this section anew; repeat")
-    parser.add_argument("--only", action="store_true", help="measure nothing but the sections that are named")
+    parser.add_argument(
+        "--only", action="store_true", help="measure nothing but named sections; the page has all kept ones"
+    )
     parser.add_argument("--out", type=Path, help="folder of reliability.md and .json; docs/results unless quick")
     parser.add_argument("--kept", type=Path, help="folder of finished sections; build/reliability unless given")
     parser.add_argument("--share", type=float, default=1.0, help="of the full numbers, for a shorter run")
@@ -46,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     kept.mkdir(parents=True, exist_ok=True)
     for section in options.section or ():
         (kept / f"{section}.json").unlink(missing_ok=True)
-    chosen = options.section if options.only and options.section else list(SECTIONS)
+    chosen = (options.section or []) if options.only else list(SECTIONS)
     found = {}
     for section in SECTIONS:
         file = kept / f"{section}.json"

@@ -27,6 +27,13 @@ def _watched(call: Callable[[], Any]) -> tuple[Any, str]:
     return result, " ".join(str(one.message) for one in caught if issubclass(one.category, UserWarning))
 
 
+def _quietly(call: Callable[[], Any]) -> Any:
+    """The result of a call whose warnings do not matter."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return call()
+
+
 def _sample(target: Any, kernel: Any = None, **settings: Any) -> Any:
     import ergonet
 
@@ -60,12 +67,12 @@ def _weighted_summary(_folder: Path) -> Outcome:
     from ergonet import SGLD, schedules
 
     def row(q: Any, rows: Any) -> Any:
-        return -0.5 * jnp.sum((rows - q) ** 2) / 0.5
+        return -0.5 * (rows["y"] - q[0]) ** 2 / 0.5
 
-    data = np.random.default_rng(0).normal(size=(100, 1)).astype(np.float32)
+    data = {"y": np.random.default_rng(0).normal(size=100).astype(np.float32)}
     target = ergonet.Target.from_terms(lambda q: -0.5 * jnp.sum(q**2), row, data, jnp.zeros(1))
     kernel = SGLD(learning_rate=2e-3, schedule=schedules.Cyclical(period=50, exploration=0.5), batch_size=50)
-    samples, _ = _watched(lambda: _sample(target, kernel, num_warmup=0, num_draws=1000))
+    samples = _quietly(lambda: _sample(target, kernel, num_warmup=0, num_draws=1000))
     draws, weights = np.asarray(samples.positions)[..., 0], np.asarray(samples.weights())
     mean = np.average(draws, weights=weights)
     truth = float(np.sqrt(np.average((draws - mean) ** 2, weights=weights)))
@@ -99,7 +106,7 @@ def _estimated_noise(_folder: Path) -> Outcome:
     outcomes = list[tuple[str, Outcome]]()
     for name, noise in (("none", "none"), ("estimated", noise_models.EstimatedNoise())):
         kernel = SGHMC(learning_rate=2e-4, momentum_decay=0.1, batch_size=20, noise=noise)
-        samples, _ = _watched(lambda kernel=kernel: _sample(target, kernel, num_warmup=500, num_draws=8000))
+        samples = _quietly(lambda kernel=kernel: _sample(target, kernel, num_warmup=500, num_draws=8000))
         ratio = float(np.mean(np.asarray(samples.positions).reshape(-1, 3).var(axis=0) / truth))
         outcomes.append((f"noise {name}", Outcome(f"variance / truth {ratio:.2f}", 0.8 < ratio < 1.25)))
     found = all_of(outcomes)
@@ -192,9 +199,7 @@ def _squares(_folder: Path) -> Outcome:
     target = ergonet.Target.from_logdensity(model.log_density, jnp.zeros(model.dim))
     found: dict[str, tuple[float, float]] = {}
     for name, kernel in (("HMC", ergonet.HMC()), ("NUTS", ergonet.NUTS())):
-        samples, _ = _watched(
-            lambda kernel=kernel: _sample(target, kernel, num_chains=4, num_warmup=1000, num_draws=1000)
-        )
+        samples = _quietly(lambda kernel=kernel: _sample(target, kernel, num_chains=4, num_warmup=1000, num_draws=1000))
         draws = np.moveaxis(np.asarray(samples.positions, np.float64), -1, 0)
         centered = draws - draws.mean(axis=(1, 2), keepdims=True)
         sizes = [statistics.ess(one, chain_axis=1, draw_axis=2, method="bulk").min() for one in (draws, centered**2)]
@@ -213,9 +218,9 @@ def _stochastic_kernels(_folder: Path) -> Outcome:
     data = rng.normal(size=(200, 2)).astype(np.float32)
 
     def row(q: Any, rows: Any) -> Any:
-        return -0.5 * jnp.sum((rows - q) ** 2)
+        return -0.5 * jnp.sum((rows["y"] - q) ** 2, axis=-1)
 
-    target = ergonet.Target.from_terms(lambda q: -0.5 * jnp.sum(q**2), row, data, jnp.zeros(2))
+    target = ergonet.Target.from_terms(lambda q: -0.5 * jnp.sum(q**2), row, {"y": data}, jnp.zeros(2))
     naive = NaiveSGHMC(learning_rate=1e-4, num_steps=10, metropolis=True, batch_size=100)
     start = np.full((2, 2), 30.0, np.float32)
     far, said = _watched(lambda: _sample(target, naive, num_warmup=200, num_draws=200, init=start))
@@ -262,7 +267,7 @@ def _named_parameters(_folder: Path) -> Outcome:
     rng = np.random.default_rng(0)
     network = BayesianNetwork(MLP((2, 3, 1)), priors.Normal(1.0), likelihoods.Gaussian(0.5))
     posterior = network.condition(rng.normal(size=(20, 2)), rng.normal(size=20))
-    samples, _ = _watched(lambda: _sample(posterior, num_warmup=20, num_draws=20))
+    samples = _quietly(lambda: _sample(posterior, num_warmup=20, num_draws=20))
     samples.parameters()
     compiled = [0]
 

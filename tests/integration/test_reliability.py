@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import ergonet
 from benchmarks import reliability
 from benchmarks.reliability import __main__ as command
 from benchmarks.reliability import calibration, crashes, fits, known_models, mutations, posteriors
