@@ -230,7 +230,7 @@ def _stochastic_kernels(_folder: Path) -> Outcome:
     return all_of(
         [
             ("NaiveSGHMC with its test from afar", Outcome(said or "arrives", arrived)),
-            ("SG-NUTS", Outcome(advice or "no warning", "momentum decay" not in advice and bool(advice))),
+            ("SG-NUTS", Outcome(advice or "no warning", "estimate the noise" not in advice and bool(advice))),
         ]
     )
 
