@@ -1,9 +1,10 @@
 """Checks of kernel settings, with common error messages."""
 
+from collections.abc import Collection
 from typing import Any
 
 from ergonet._checks import LARGEST_COUNT, is_integer, is_number
-from ergonet._errors import SettingError, shown
+from ergonet._errors import SettingError, shown, suggest
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.registry import METRICS
 
@@ -50,6 +51,12 @@ def require_tuple(owner: str, name: str, value: Any, kind: type, wanted: str) ->
     """Check for a tuple whose elements are all of one type, `wanted` in words."""
     if not isinstance(value, tuple) or not all(isinstance(one, kind) for one in value):
         raise SettingError(f"`{owner}({name}=...)` must be a tuple of {wanted}, got {shown(value)}.")
+
+
+def require_one_of(owner: str, name: str, value: Any, known: Collection[str]) -> None:
+    """Check for one of the known names."""
+    if not isinstance(value, str) or value not in known:
+        raise SettingError(f"`{owner}({name}={shown(value)})` is not known. {suggest(str(value), known)}")
 
 
 def require_metric(owner: str, choice: Any) -> None:

@@ -13,7 +13,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ergonet._errors import SettingError, suggest
 from ergonet._numbers import Whole, like, optional_integer, optional_real, real
 from ergonet._types import Count, Flag, Position, PRNGKey, Scalar
 from ergonet.draws.statistics import Statistic, statistics
@@ -156,8 +155,7 @@ class HMC(AbstractStaticHMC):
         """
         check.require_adapted("HMC", step_size, metric, target_acceptance)
         check.require_length("HMC", num_steps, step_jitter, length_jitter)
-        if not isinstance(direction, str) or direction not in DIRECTIONS:
-            raise SettingError(f"`HMC(direction={direction!r})` is not known. {suggest(str(direction), DIRECTIONS)}")
+        check.require_one_of("HMC", "direction", direction, DIRECTIONS)
         self.num_steps = optional_integer(num_steps)
         self.step_size = optional_real(step_size)
         self.step_jitter = real(step_jitter)

@@ -6,6 +6,7 @@ length one, so that they broadcast against weights; outside, these axes are drop
 """
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -92,7 +93,7 @@ def layer_of(path: str) -> str:
     return path.rpartition(".")[0] or path
 
 
-def resolve_group(owner: str, choice: str) -> Group:
+def resolve_group(owner: str, choice: Any) -> Group:
     """The group of that name; an unknown name is a `SettingError` with the nearest ones."""
     if not isinstance(choice, str) or choice not in _GROUPS:
         raise SettingError(f"`{owner}(group={shown(choice)})` is not known. {suggest(choice, _GROUPS)}")
