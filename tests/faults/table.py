@@ -121,8 +121,8 @@ FAULTS = (
     Fault(
         "thinning is off by one",
         "inference/chains.py",
-        "lax.fori_loop(0, thin, transition, start)",
-        "lax.fori_loop(0, thin - (thin > 1), transition, start)",
+        "for number in (count, work, thin))",
+        "for number in (count, work, thin - (thin > 1)))",
         ("tests/unit/inference/test_determinism.py", "thin"),
     ),
     Fault(

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ergonet._errors import RunDirectoryError, SamplingWarning, visible
-from ergonet.draws.checkpoint import CHECKPOINT
 from ergonet.draws.durable import sync
 from ergonet.draws.lock import Lock
 
@@ -75,6 +74,8 @@ class _Sides:
     @property
     def is_unfinished(self) -> bool:
         """Whether a run that can be continued is beside the place."""
+        from ergonet.draws.checkpoint import CHECKPOINT
+
         return (self.new / CHECKPOINT).exists() or any(self.new.glob(f"*/{CHECKPOINT}"))
 
     def recover(self, *, keeps_new: bool) -> None:

@@ -205,7 +205,7 @@ def test_feature_names_are_checked(line):
         ({"activation": "tanhh"}, "Did you mean 'tanh'"),
         ({"kernel": "nutss"}, "Did you mean 'nuts'"),
         ({"prior": "norml"}, "Did you mean 'normal'"),
-        ({"hidden": (0,)}, r"`hidden` must be whole numbers of at least 1, .* got \(0,\)"),
+        ({"hidden": (0,)}, r"`hidden` must be whole numbers of at least 1 .* got \(0,\)"),
         ({"likelihood": "gaussian"}, "is not for classification"),
         ({"bias": "x"}, "`bias` must be true or false, got 'x'"),
     ],
