@@ -136,6 +136,7 @@ def test_predicted_test_rows_are_those_of_the_fit(regression, ergonet, folder, h
         np.testing.assert_allclose(table[name], values[:, 0], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_report_and_diagnose_read_the_run(regression, ergonet, folder):
     report = folder / "houses-run" / "report.html"
     report.unlink()

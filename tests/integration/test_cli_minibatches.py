@@ -56,6 +56,7 @@ def test_a_bad_setting_is_an_error_without_a_traceback(run_ergonet, tmp_path):
     assert "Traceback" not in answer.stderr
 
 
+@pytest.mark.slow
 def test_an_estimator_takes_a_kernel_of_minibatches():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3))

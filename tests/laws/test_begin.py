@@ -86,7 +86,8 @@ def test_the_start_has_every_place_in_its_window_equally_often(name):
     assert abs(np.corrcoef(drawn.offset, drawn.uniform)[0, 1]) < 5 / np.sqrt(NUM_KEYS)
 
 
-@pytest.mark.parametrize("name", ["dynamical A", slow("dynamical B")])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dynamical A", "dynamical B"])
 def test_both_blocks_go_first_equally_often(name):
     _, drawn = begun(name)
     assert is_fair(drawn.hyperparameters_first, 2)

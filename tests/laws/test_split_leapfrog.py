@@ -16,7 +16,7 @@ from ergonet.hamiltonian.phase import phase_at
 from ergonet.samplers.base import run_transition
 from ergonet.target.capabilities import BlockCurvature
 from ergonet.trajectory.split import Split
-from tests.stages import cases, slow
+from tests.stages import cases
 
 KERNELS = {"A": (DynamicalA, "centered"), "B": (DynamicalB, "non-centered")}
 NETWORK = MLP((1, 2, 1))
@@ -124,7 +124,8 @@ def test_volume_is_preserved(scheme, splits, first):
     assert abs(log_volume(scheme, splits, first)) < 1e-9
 
 
-@pytest.mark.parametrize(("scheme", "splits"), [("A", 1), slow(("A", 3)), slow(("B", 1))])
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "splits"), [("A", 1), ("A", 3), ("B", 1)])
 def test_step_sizes_that_depend_on_the_moving_block_are_caught(scheme, splits):
     moved, missed = there_and_back(scheme, splits, False, SelfishSplit)
     assert moved > 0.5

@@ -100,6 +100,7 @@ def test_a_run_with_an_unknown_setting_says_what_to_do(run):
         run.read_settings()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")
 def test_a_saved_estimator_of_an_older_version_is_loaded(tmp_path):
     x = np.random.default_rng(0).normal(size=(20, 2))

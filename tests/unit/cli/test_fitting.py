@@ -66,6 +66,7 @@ fitting.run(settings, out="run", overwrite=True, strict=False, quiet=True, began
 """
 
 
+@pytest.mark.slow
 def test_a_killed_fit_and_a_failing_one_leave_the_old_run(tmp_path, monkeypatch):
     def stop(*arguments, **settings):
         raise TimeLimitError("too slow")

@@ -41,6 +41,7 @@ def finished(folder):
     return folder
 
 
+@pytest.mark.slow
 def test_a_killed_fit_is_diagnosed_and_reported_from_its_draws(folder):
     before = sorted(folder.joinpath("run").rglob("*"))
     found = call("diagnose", "run", "--strict", code=3)
