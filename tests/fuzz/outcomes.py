@@ -44,7 +44,12 @@ def outcome(call: Callable[[], Any], *, also: tuple[type[Exception], ...] = ()) 
 
 def check_message(text: str) -> None:
     """A message is there, ends, can be read, and commands no terminal."""
-    assert text.strip()
     assert len(text) < LONGEST_MESSAGE, text
+    check_output(text)
+
+
+def check_output(text: str) -> None:
+    """What a command prints is there, can be read, and commands no terminal."""
+    assert text.strip()
     assert text == visible(text)
     assert "Traceback" not in text
