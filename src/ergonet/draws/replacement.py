@@ -74,9 +74,9 @@ class _Sides:
     @property
     def is_unfinished(self) -> bool:
         """Whether a run that can be continued is beside the place."""
-        from ergonet.draws.checkpoint import CHECKPOINT
+        from ergonet.draws.checkpoint import FINGERPRINT
 
-        return (self.new / CHECKPOINT).exists() or any(self.new.glob(f"*/{CHECKPOINT}"))
+        return (self.new / FINGERPRINT).exists() or any(self.new.glob(f"*/{FINGERPRINT}"))
 
     def recover(self, *, keeps_new: bool) -> None:
         """Finish what a writer has begun: the place has its new content, or else the previous one."""
@@ -243,9 +243,8 @@ def whereabouts(path: Path) -> str:
             f"Rename that folder, or write to `{path}` again, which puts things right."
         )
     if sides.new.exists():
-        return (
-            f" A run that has no draws yet, or was stopped before it had any, is in `{sides.new}`; it can be resumed."
-        )
+        way = "it can be resumed" if sides.is_unfinished else "it has nothing that could be resumed"
+        return f" A run that has no draws yet, or was stopped before it had any, is in `{sides.new}`; {way}."
     return ""
 
 
