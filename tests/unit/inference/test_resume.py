@@ -13,7 +13,8 @@ import ergonet
 from ergonet import MLP, NUTS, SGHMC, BayesianNetwork, Target, likelihoods, priors
 from ergonet._errors import RunDirectoryError, SamplingWarning, SettingError
 from ergonet.draws import checkpoint
-from ergonet.draws.checkpoint import CHECKPOINT, OLDER, Pace
+from ergonet.draws.checkpoint import CHECKPOINT, FINGERPRINT, OLDER, Pace
+from ergonet.draws.replacement import is_unfinished, whereabouts
 from ergonet.draws.retention import Last
 from ergonet.draws.store import ZarrStore
 from ergonet.draws.versions import versions
@@ -105,6 +106,15 @@ def minibatch_run(**settings: Any):
 
 def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
     assert_resumes(tmp_path, draw)
+
+
+def test_a_run_killed_before_its_first_checkpoint_is_begun_again(tmp_path, stored):
+    beside = tmp_path / f".{NAME}.ergonet" / "new"
+    shutil.copytree(stored, beside, ignore=shutil.ignore_patterns("checkpoint*", "c.*"))
+    assert is_unfinished(tmp_path / NAME)
+    (beside / FINGERPRINT).unlink()
+    assert not is_unfinished(tmp_path / NAME)
+    assert "it has nothing that could be resumed" in whereabouts(tmp_path / NAME)
 
 
 @pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")  # so few draws are far from any posterior
