@@ -8,12 +8,13 @@ With the usual gamma of 0.05, one transition moves log e_t by 20 / sqrt(t) times
 quickly, but e_t overshoots in both directions for about a hundred iterations. Acceptance is concave in log e, so the
 average of such iterates is accepted more often than the iterates were: 0.9 for a target of 0.8 after 50 transitions.
 Therefore the recursion can *settle*: from the step size found so far, it goes on as
-log e_{t+1} = log e_t - (target - acceptance_t) / ((1 - target) (t + t0)), and the last e is the result
-(RobbinsMonro1951).
+log e_{t+1} = log e_t - (target - acceptance_t) / (s (t + t0)) with s = min(target, 1 - target), and the last e is the
+result (RobbinsMonro1951).
 
 - Steps that follow the curvature from place to place would average to one that is unstable where the posterior is
   narrow. The gain is therefore that of an estimate from all transitions: 1 - acceptance grows like a power of e from 1
-  to 2, so that its derivative by log e is 1 to 2 times 1 - target.
+  to 2, so that its derivative by log e is 1 to 2 times 1 - target; at the low target of a random walk, 0.234, it is
+  twice the target (RobertsGelmanGilks1997).
 - A mean acceptance of 0.8 may also be one of 0.97 in most places and of 0 in others, where the chain freezes. After a
   divergence at a step e, e was therefore above the stability limit 2 / w there, w^2 being the largest curvature, and
   the step size may not exceed r e any more. r is the fraction of the limit at which a normal distribution with that
@@ -28,6 +29,7 @@ If every trajectory is rejected, or none is, log e_t diverges: it is clipped to 
 import math
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from ergonet._types import Flag, Scalar
@@ -60,7 +62,11 @@ class DualAveraging(eqx.Module):
 
 def restart(step_size: Scalar) -> DualAveraging:
     """Start a new recursion at an initial step size."""
-    zero, log_step = jnp.zeros_like(step_size), jnp.log(step_size)
+    return _start(jnp.log(step_size))
+
+
+def _start(log_step: Scalar) -> DualAveraging:
+    zero = jnp.zeros_like(log_step)
     return DualAveraging(
         mu=log_step + math.log(10.0),
         count=zero,
@@ -85,11 +91,14 @@ def update(
         state: the state before the transition.
         acceptance: the acceptance of the transition, in [0, 1].
         target: the target acceptance, in (0, 1).
-        settling: whether the recursion settles; the step size of its first such transition is the average.
+        settling: whether the recursion settles; the step size of its first such transition is the average. When this
+            changes, the recursion starts anew from there.
         diverging: whether the transition diverged, which matters only while it settles.
     """
-    restarts, settled = settling & ~state.settled, settling | state.settled
-    count = jnp.where(restarts, 0, state.count) + 1
+    settled = jnp.asarray(settling)
+    anew = settled != state.settled
+    state = jax.tree.map(lambda new, old: jnp.where(anew, new, old), _start(state.log_average), state)
+    count = state.count + 1
     weight, error = 1 / (count + T0), target - acceptance
     mean_error = (1 - weight) * state.mean_error + weight * error
     found = _clipped(state.mu - jnp.sqrt(count) / GAMMA * mean_error)
@@ -97,7 +106,8 @@ def update(
     average = share * found + (1 - share) * state.log_average
     highest = state.log_average + jnp.log(stable_fraction(target))
     log_limit = jnp.where(settled & diverging, jnp.minimum(state.log_limit, highest), state.log_limit)
-    next_settled = jnp.minimum(_clipped(state.log_average - weight * error / (1 - target)), log_limit)
+    slope = jnp.minimum(target, 1 - target)
+    next_settled = jnp.minimum(_clipped(state.log_average - weight * error / slope), log_limit)
     new = DualAveraging(
         mu=state.mu,
         count=count,
