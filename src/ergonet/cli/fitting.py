@@ -128,14 +128,15 @@ def conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool
     from ergonet.cli import summary
     from ergonet.cli.run_store import how_to_continue
     from ergonet.diagnostics import advice
+    from ergonet.inference.drive import TIME_LIMIT
 
     if quiet:
         for sentence in advice.advise(metrics):
             sys.stderr.write(f"{sentence}\n")
     else:
         summary.show(metrics, report=directory.report)
-    is_told = signals.active().received is not None  # or a chain would diverge or stand still again
-    if not is_told and "chain" not in (metrics.get("stopped_by") or "chain"):
+    is_told = signals.active().received is not None
+    if not is_told and metrics.get("stopped_by") == TIME_LIMIT:
         (sys.stderr if quiet else sys.stdout).write(f"The run was stopped: {how_to_continue(directory.path)}\n")
     return OFF if strict and advice.failed(metrics) else FINE
 

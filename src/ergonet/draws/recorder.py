@@ -14,7 +14,7 @@ import numpy as np
 from ergonet.draws.checkpoint import Checkpoint, Memo, Pace
 from ergonet.draws.contents import POSITIONS
 from ergonet.draws.retention import AbstractRetention
-from ergonet.draws.store import AbstractStore
+from ergonet.draws.store import AbstractResumableStore, AbstractStore
 
 Fields = Mapping[str, np.ndarray]
 
@@ -79,7 +79,7 @@ class Recorder:
         Raises:
             RunDirectoryError: a file to which draws would be added is damaged.
         """
-        if self.retention.newest is None:
+        if self.retention.newest is None and isinstance(self.store, AbstractResumableStore):
             self.store.require_intact([self.retention.room(done) for done in checkpoint.done])
         self._memos, self._done = dict(checkpoint.memos), list(checkpoint.done)
         for chain, parts in enumerate(self._statistics):
@@ -100,14 +100,14 @@ class Recorder:
             if not chunk.is_warmup and not chunk.fault:
                 self._retain(chain, chunk, fields)
                 self._done[chain] = chunk.start + chunk.count
-        if chunk.after is not None and self.store.keeps_checkpoints:
+        if chunk.after is not None and isinstance(self.store, AbstractResumableStore):
             self._memos[chunk.chains] = chunk.after
             if self._pace.is_due:
                 self.checkpoint()
 
     def checkpoint(self) -> None:
         """Write a checkpoint, if the store keeps them and a chunk was made."""
-        if not self._memos:
+        if not (self._memos and isinstance(self.store, AbstractResumableStore)):
             return
         began = time.perf_counter()
         newest = [_joined(list(held.values()), self.retention.newest) for held in self._newest]
@@ -117,7 +117,7 @@ class Recorder:
 
     def suspend(self) -> bool:
         """After an error, keep what the run needs to continue; whether it can."""
-        if not self._memos:
+        if not (self._memos and isinstance(self.store, AbstractResumableStore)):
             return False
         with suppress(OSError):  # the disk is full: the last checkpoint stays
             self.checkpoint()

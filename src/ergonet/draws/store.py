@@ -73,41 +73,40 @@ class AbstractStore(abc.ABC):
     def finish(self, about: Mapping[str, Any]) -> None:
         """Write what is valid and the description of the run, after the data."""
 
-    @property
-    def keeps_checkpoints(self) -> bool:
-        """Whether a run can be continued from this store after its process has ended; by default not."""
-        return False
+    def close(self) -> None:  # noqa: B027  most stores hold nothing
+        """Release what the store holds, at the end of a run or after an error; by default nothing."""
 
+
+class AbstractResumableStore(AbstractStore):
+    """A store from which a run can be continued after its process has ended."""
+
+    @abc.abstractmethod
     def write_fingerprint(self, fingerprint: Mapping[str, Any]) -> None:
         """Write what determines the draws, after the allocation."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Write what the run needs to continue, after the draws that it goes with."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def preserve(self) -> None:
         """Keep what a run has stored, though it ends without a draw of every chain."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def left(self) -> Left | None:
         """What an earlier run has left here to be continued; None to start a new one.
 
         Raises:
             RunDirectoryError: there is something that cannot be continued.
         """
-        return None
 
+    @abc.abstractmethod
     def require_intact(self, counts: Sequence[int]) -> None:
         """Check that draws can be added to so many of each chain.
 
         Raises:
             RunDirectoryError: a file to which they would be added is damaged.
         """
-        raise NotImplementedError
-
-    def close(self) -> None:  # noqa: B027  most stores hold nothing
-        """Release what the store holds, at the end of a run or after an error; by default nothing."""
 
 
 def _blank(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -138,7 +137,7 @@ class MemoryStore(AbstractStore):
         return None
 
 
-class ZarrStore(AbstractStore):
+class ZarrStore(AbstractResumableStore):
     """Draws in a Zarr 3 group, with chunks of successive draws of one chain.
 
     Attributes:
@@ -285,10 +284,6 @@ class ZarrStore(AbstractStore):
             self._extras.append(f"{group}/{name}")
         if arrays:
             sync_tree(self.path / group)
-
-    @property
-    def keeps_checkpoints(self) -> bool:
-        return True
 
     @writes
     def write_fingerprint(self, fingerprint: Mapping[str, Any]) -> None:

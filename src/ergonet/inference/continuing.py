@@ -6,7 +6,7 @@ from typing import Any
 
 from ergonet._errors import DivergedError, SettingError, TimeLimitError
 from ergonet.draws.recorder import Recorder
-from ergonet.draws.store import Left
+from ergonet.draws.store import AbstractResumableStore, Left
 from ergonet.inference.drive import Ending
 from ergonet.inference.fingerprint import fingerprint, require_equal
 from ergonet.inference.jobs import AbstractJob, RunPlan
@@ -39,7 +39,7 @@ class Start:
             SettingError: it is another run, or has more draws already.
         """
         store = recorder.store
-        if not store.keeps_checkpoints:
+        if not isinstance(store, AbstractResumableStore):
             return Start(None, {})
         identity, left = fingerprint(plan, jobs, **settings, retention=recorder.retention), store.left()
         if left is None:
@@ -65,7 +65,7 @@ class Start:
             RunDirectoryError: the checkpoint or a file to which draws would be added does not fit or is damaged.
         """
         if self.left is None:
-            if self.identity:
+            if isinstance(recorder.store, AbstractResumableStore):
                 recorder.store.write_fingerprint(self.identity)
             return list(jobs)
         if self.left.checkpoint is None:
@@ -91,8 +91,7 @@ def stop_in_words(ending: Ending, recorder: Recorder, room: int) -> str:
     counts = recorder.drawn_by_chain
     by_chain = f" ({', '.join(map(str, counts))} by chain)" if len(set(counts)) > 1 else ""
     sentence = f"Stopped by {ending.stopped_by}: {recorder.drawn} of {room} draws of each chain are stored{by_chain}."
-    has_fault = any(job.fault for job in ending.jobs)  # which it would have again
-    return sentence if has_fault else f"{sentence} {recorder.store.how_to_continue}".rstrip()
+    return sentence if ending.is_final else f"{sentence} {recorder.store.how_to_continue}".rstrip()
 
 
 def suspend(error: BaseException, recorder: Recorder) -> None:

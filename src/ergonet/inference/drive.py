@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -19,9 +19,13 @@ from ergonet.draws.recorder import Chunk, Recorder
 from ergonet.inference.jobs import AbstractJob
 from ergonet.inference.progress import AbstractProgress, Tick
 
+TIME_LIMIT = "the time limit"  # as the cause of a stop
+
 
 class AbstractStopRule(abc.ABC):
     """A rule that may stop a run before all jobs are done."""
+
+    is_final: ClassVar[bool] = False  # whether it would soon stop a run that is continued, too
 
     def watch(self, chunk: Chunk) -> None:  # noqa: B027  most rules need no draws
         """Called with every chunk once it is recorded, in order for each chain."""
@@ -52,7 +56,7 @@ class TimeLimit(AbstractStopRule):
         self._seconds, self._began = seconds, began
 
     def reason(self, jobs: Sequence[AbstractJob], recorder: Recorder) -> str:
-        return "the time limit" if time.perf_counter() - self._began > self._seconds else ""
+        return TIME_LIMIT if time.perf_counter() - self._began > self._seconds else ""
 
     def error(self, jobs: Sequence[AbstractJob]) -> TimeLimitError:
         if not any(job.done for job in jobs):
@@ -69,6 +73,8 @@ class TimeLimit(AbstractStopRule):
 
 class Diverged(AbstractStopRule):
     """Stops a run whose chains have a fault."""
+
+    is_final = True
 
     def reason(self, jobs: Sequence[AbstractJob], recorder: Recorder) -> str:
         return next((f"a chain that diverged ({_name(job)}: {job.fault})" for job in jobs if job.fault), "")
@@ -105,12 +111,14 @@ class Ending:
     Attributes:
         jobs: the jobs at the end.
         stopped_by: what stopped the run; None: every job was done.
+        is_final: whether it would stop the run again if it were continued.
         seconds: wall-clock seconds of `warmup` and `sampling`, divided by the time that workers spent in each.
         notes: what the rules have found out, by name.
     """
 
     jobs: list[AbstractJob]
     stopped_by: str | None
+    is_final: bool
     seconds: dict[str, float]
     notes: dict[str, Any]
 
@@ -155,6 +163,7 @@ def drive(
     return Ending(
         jobs=loop.jobs,
         stopped_by=loop.stopped.reason(loop.jobs, recorder) if loop.stopped else None,
+        is_final=loop.stopped is not None and loop.stopped.is_final,
         seconds={phase: elapsed * seconds / total for phase, seconds in busy.items()},
         notes={name: value for rule in stop_rules for name, value in rule.notes().items()},
     )

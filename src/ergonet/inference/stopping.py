@@ -58,6 +58,8 @@ def divergent_share(diverging: np.ndarray, thin: int) -> float:
 class NoLongerSampling(AbstractStopRule):
     """Stops a run when every chain stands still or is in a storm of divergences."""
 
+    is_final = True
+
     def __init__(self, say: Say, *, thin: int):
         """Check and keep the settings.
 
