@@ -11,6 +11,7 @@ from ergonet.diagnostics.advice import advise
 from ergonet.draws.recorder import Chunk, Recorder
 from ergonet.draws.retention import Every
 from ergonet.draws.store import MemoryStore
+from ergonet.inference.progress import Silent
 from ergonet.inference.stopping import FEWEST_DRAWS, NoLongerSampling, divergent_share
 from ergonet.inference.trajectory_jobs import TrajectoryJob
 from tests.sampling import draw
@@ -59,9 +60,22 @@ STORM = np.tile([True, False, False], 100), np.tile([False, True, True], 100)
 FINE = np.ones(300, bool), np.zeros(300, bool)
 
 
-def test_a_run_of_which_every_proposal_diverges_stops_and_says_what_to_do():
+class Heard(Silent):
+    """Keeps what a run says."""
+
+    def __init__(self):
+        self.lines = []
+
+    def say(self, message):
+        self.lines.append(message)
+
+
+def test_a_run_of_which_every_proposal_diverges_stops_and_says_what_to_do(tmp_path):
+    heard = Heard()
     with pytest.warns(SamplingWarning, match="stopped by a standstill in every chain .*more draws would not help"):
-        samples = draw(**SETTINGS)
+        samples = draw(**SETTINGS, progress=heard, store=tmp_path / "run")
+    assert heard.lines[-1].startswith("Stopped by a standstill")
+    assert "continues it" not in heard.lines[-1]  # it would end in the same way
     assert FEWEST_DRAWS <= samples.num_draws < 1500
     assert samples.about["stopped_by"].startswith("a standstill in every chain (chain 0: it has not moved in its last")
     assert samples.about["num_draws"] == samples.num_draws
