@@ -7,6 +7,7 @@ Finished sections are kept as JSON in build/reliability, so that an interrupted 
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -42,6 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kept", type=Path, help="folder of finished sections; build/reliability unless given")
     parser.add_argument("--share", type=float, default=1.0, help="of the full numbers, for a shorter run")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs without it
     name = "reliability-quick" if options.quick else "reliability"
     kept = options.kept or ROOT / "build" / name
     out = options.out or (kept if options.quick else ROOT / "docs" / "results")

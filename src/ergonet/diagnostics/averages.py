@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from ergonet._arviz import array_stats
 from ergonet._errors import SettingError
 
 Draws = Float[np.ndarray, "chain draw quantity"]
@@ -89,16 +90,16 @@ class EqualDraws(AbstractEstimates):
         return np.quantile(values, level, axis=(0, 1))
 
     def mcse_mean(self, values: Draws) -> PerQuantity:
-        return _arviz().mcse(values, method="mean", chain_axis=0, draw_axis=1)
+        return array_stats().mcse(values, method="mean", chain_axis=0, draw_axis=1)
 
     def ess_bulk(self, values: Draws) -> PerQuantity:
-        return _arviz().ess(values, method="bulk", chain_axis=0, draw_axis=1)
+        return array_stats().ess(values, method="bulk", chain_axis=0, draw_axis=1)
 
     def ess_tail(self, values: Draws) -> PerQuantity:
-        return _arviz().ess(values, method="tail", prob=TAILS, chain_axis=0, draw_axis=1)
+        return array_stats().ess(values, method="tail", prob=TAILS, chain_axis=0, draw_axis=1)
 
     def rhat(self, values: Draws) -> PerQuantity:
-        return _arviz().rhat(values, chain_axis=0, draw_axis=1)
+        return array_stats().rhat(values, chain_axis=0, draw_axis=1)
 
 
 class WeightedDraws(AbstractEstimates):
@@ -140,7 +141,7 @@ class WeightedDraws(AbstractEstimates):
     def ess_mean(self, values: Draws) -> PerQuantity:
         """The effective sample size for the mean."""
         influences = self._influences(values)
-        effective = _arviz().ess(influences, method="mean", chain_axis=0, draw_axis=1)
+        effective = array_stats().ess(influences, method="mean", chain_axis=0, draw_axis=1)
         return effective * self.sd(values) ** 2 / np.mean(influences**2, axis=(0, 1))
 
     def _influences(self, values: Draws) -> Draws:
@@ -176,10 +177,3 @@ def _halves(values: np.ndarray) -> np.ndarray:
     """Chains split in the middle; the draw in the middle of an odd number is left out."""
     half = values.shape[1] // 2
     return np.concatenate([values[:, :half], values[:, -half:]])
-
-
-def _arviz() -> Any:
-    # Imported on first use because it imports pandas and xarray.
-    from arviz_stats.base.array import array_stats
-
-    return array_stats

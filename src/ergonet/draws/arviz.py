@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ergonet._arviz import from_dict
 from ergonet.draws import quantities
 from ergonet.draws.record import Record
 
@@ -22,14 +23,12 @@ def to_datatree(record: Record, *, log_likelihood: bool = False) -> Any:
     Raises:
         CapabilityError: the target is unknown, or has no pointwise log likelihood.
     """
-    from arviz_base import from_dict
-
     groups = {"posterior": quantities.parameters(record), "sample_stats": _statistics(record, record.stats)}
     if record.warmup_stats:
         groups["warmup_sample_stats"] = _statistics(record, record.warmup_stats)
     if log_likelihood:
         groups["log_likelihood"] = {OBSERVED: quantities.log_likelihood(record)}
-    return from_dict(groups, save_warmup=True, dims={OBSERVED: ["row"]} if log_likelihood else None)
+    return from_dict()(groups, save_warmup=True, dims={OBSERVED: ["row"]} if log_likelihood else None)
 
 
 def _statistics(record: Record, stats: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,0 +1,38 @@
+"""ArviZ, imported on first use: it imports pandas and xarray, and fails for users without a home directory."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def from_dict() -> Any:
+    """The function `arviz_base.from_dict`, which makes a `DataTree`."""
+    with _some_home():
+        from arviz_base import from_dict
+
+    return from_dict
+
+
+def array_stats() -> Any:
+    """The object `arviz_stats.base.array.array_stats`, which computes diagnostics of arrays."""
+    with _some_home():
+        from arviz_stats.base.array import array_stats
+
+    return array_stats
+
+
+@contextmanager
+def _some_home() -> Generator[None]:
+    """ArviZ looks for its settings in the home directory; a user without one has none."""
+    try:
+        Path.home()
+    except RuntimeError:
+        os.environ["HOME"] = os.devnull
+        try:
+            yield
+        finally:
+            del os.environ["HOME"]
+    else:
+        yield
