@@ -1,6 +1,7 @@
 """Scripts about runs: precision, weights, noise, clocks, sizes, step sizes, lengths, scaling."""
 
 import importlib
+import math
 import multiprocessing
 import time
 import warnings
@@ -105,7 +106,7 @@ def _estimated_noise(_folder: Path) -> Outcome:
     target = ergonet.Target.from_terms(lambda q: -0.5 * jnp.sum(q**2), row, {"x": x, "y": y}, jnp.zeros(3))
     outcomes = list[tuple[str, Outcome]]()
     for name, noise in (("none", "none"), ("estimated", noise_models.EstimatedNoise())):
-        kernel = SGHMC(learning_rate=2e-4, momentum_decay=0.1, batch_size=20, noise=noise)
+        kernel = SGHMC(learning_rate=1e-5, momentum_decay=0.1, batch_size=20, noise=noise)
         samples = _quietly(lambda kernel=kernel: _sample(target, kernel, num_warmup=500, num_draws=8000))
         ratio = float(np.mean(np.asarray(samples.positions).reshape(-1, 3).var(axis=0) / truth))
         outcomes.append((f"noise {name}", Outcome(f"variance / truth {ratio:.2f}", 0.8 < ratio < 1.25)))
@@ -130,10 +131,12 @@ def _time_limits(folder: Path) -> Outcome:
 
 def _sizes(_folder: Path) -> Outcome:
     from ergonet import NUTS
+    from ergonet.draws.memory import free_memory
 
+    large = math.isqrt((free_memory() or 2**34) // 4)  # one matrix of this size takes all memory that is free
     cases: dict[str, Callable[[], Any]] = {
         "10**9 chains": lambda: _sample(_normal(2), num_chains=10**9),
-        "dense metric of 20000 coordinates": lambda: _sample(_normal(20_000), NUTS(metric="dense"), num_draws=2),
+        f"dense metric of {large} coordinates": lambda: _sample(_normal(large), NUTS(metric="dense"), num_draws=2),
         "2 * 10**8 coordinates": lambda: _sample(_normal(2 * 10**8), num_draws=1000),
     }
     outcomes = list[tuple[str, Outcome]]()
@@ -223,13 +226,13 @@ def _stochastic_kernels(_folder: Path) -> Outcome:
     target = ergonet.Target.from_terms(lambda q: -0.5 * jnp.sum(q**2), row, {"y": data}, jnp.zeros(2))
     naive = NaiveSGHMC(learning_rate=1e-4, num_steps=10, metropolis=True, batch_size=100)
     start = np.full((2, 2), 30.0, np.float32)
-    far, said = _watched(lambda: _sample(target, naive, num_warmup=200, num_draws=200, init=start))
-    arrived = far is not None and bool(np.all(np.abs(np.asarray(far.positions)[:, -1]) < 2))
+    _, said = _watched(lambda: _sample(target, naive, num_warmup=200, num_draws=200, init=start))
+    is_honest = "were rejected" in said and "Lower the learning rate" in said
     trees = SGNUTS(learning_rate=1e-3, batch_size=20)
     _, advice = _watched(lambda: _sample(target, trees, num_warmup=100, num_draws=300))
     return all_of(
         [
-            ("NaiveSGHMC with its test from afar", Outcome(said or "arrives", arrived)),
+            ("NaiveSGHMC with its test from afar", Outcome(said or "no warning", is_honest)),
             ("SG-NUTS", Outcome(advice or "no warning", "estimate the noise" not in advice and bool(advice))),
         ]
     )

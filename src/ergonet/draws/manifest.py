@@ -91,6 +91,7 @@ def _check_version(folder: Path, content: Mapping[str, Any]) -> None:
             f"and {FORMAT_VERSION}. Use the version that wrote it, or run again."
         )
     tables = [content.get(name, {}) for name in ("seconds", "gradients", "about", "forms")]
+    checksums = content.get("checksums", {})
     names, draws = content.get("arrays", []), content.get("draws", 0)
     has_counts = isinstance(counts, list) and bool(counts) and all(map(_is_count, counts))
     is_valid = {
@@ -98,6 +99,7 @@ def _check_version(folder: Path, content: Mapping[str, Any]) -> None:
         "draws": _is_count(draws) and (not has_counts or draws <= min(counts or ())),
         "arrays": isinstance(names, list) and all(isinstance(one, str) and _NAME.fullmatch(one) for one in names),
         "about": all(isinstance(one, dict) for one in tables),
+        "checksums": isinstance(checksums, dict) and all(isinstance(one, list) for one in checksums.values()),
     }
     for name, valid in is_valid.items():
         if not valid:

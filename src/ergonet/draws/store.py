@@ -308,7 +308,8 @@ class ZarrStore(AbstractResumableStore):
 
     @writes
     def finish(self, about: Mapping[str, Any]) -> None:
-        self._write_manifest({"complete": True, **about})
+        checksums = {name: StoredArray(self.path, name).checksums() for name in (*self.names(), *self._extras)}
+        self._write_manifest({"complete": True, "checksums": checksums, **about})
         self._claim.take()
         self.close()
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ Block = tuple[int, ...]  # index of a chunk along each axis; for draws: chain, b
 
 _CODECS = {"bytes", "zstd", "blosc", "crc32c"}  # all that Ergonet has written; anything else is never executed
 _NUMBERS = {"bool"} | {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
+CHECKSUM = 4  # bytes at the end of a chunk
 _UNREADABLE = (
     ValueError,
     RuntimeError,
@@ -35,7 +37,15 @@ def chunk_name(block: Block, separator: str) -> str:
 class StoredArray:
     """An array on disk, read lazily; indexed by integers, slices and index arrays."""
 
-    def __init__(self, folder: Path, name: str, *, is_sealed: bool = True, form: int | None = None):
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        *,
+        is_sealed: bool = True,
+        form: int | None = None,
+        checksums: Sequence[int | None] = (),
+    ):
         """Open an array without reading it.
 
         Args:
@@ -43,6 +53,7 @@ class StoredArray:
             name: the array, such as `positions` or `tuning/step_size`.
             is_sealed: whether all counted chunks exist; arrays of format version 1 omit chunks of zeros.
             form: what `form_of` returned when the array was written; None: unknown.
+            checksums: what `checksums` returned when the run was complete; empty: unknown.
 
         Raises:
             RunDirectoryError: the array is missing, damaged, or in a form that Ergonet does not write, or a chunk of it
@@ -60,6 +71,7 @@ class StoredArray:
             raise _unknown(self._path / METADATA) from error
         if math.prod(-(-length // size) for length, size in zip(self.shape, self._array.chunks, strict=True)) > _CHUNKS:
             raise _unknown(self._path / METADATA)
+        self._checksums = dict(zip(self._blocks(...), checksums, strict=False))
         chunk, free = math.prod(self._array.chunks) * self._array.dtype.itemsize, memory.free_memory()
         if free is not None and chunk > free:
             raise RunDirectoryError(
@@ -96,7 +108,7 @@ class StoredArray:
         """
         blocks = self._blocks(index)
         cause = None
-        if all(self._is_there(block) for block in blocks):
+        if all(self._is_there(block) and self._is_original(block) for block in blocks):
             try:
                 self._require_room(blocks)
                 return np.asarray(self._array[index])
@@ -117,7 +129,9 @@ class StoredArray:
             except _UNREADABLE:
                 what = "damaged"
             else:
-                return None
+                if self._is_original(block):
+                    return None
+                what = "not the one that was written"
         else:
             what = "missing"
         if "/" in self.name:
@@ -137,6 +151,23 @@ class StoredArray:
         size = self._array.chunks[1]
         block = (num_draws - 1) // size
         return block * size, [(chain, block, *(0,) * (self.ndim - 2)) for chain in range(len(self))]
+
+    def checksums(self) -> list[int | None]:
+        """The checksums at the ends of all chunks; None for chunks without a file."""
+        return [self._checksum(block) for block in self._blocks(...)]
+
+    def _checksum(self, block: Block) -> int | None:
+        try:
+            with (self._path / chunk_name(block, self._separator)).open("rb") as file:
+                file.seek(-CHECKSUM, os.SEEK_END)
+                return int.from_bytes(file.read(), "little")
+        except OSError:
+            return None
+
+    def _is_original(self, block: Block) -> bool:
+        """Whether a chunk is the one that was written here, and not that of another place or run."""
+        written = self._checksums.get(block)
+        return written is None or written == self._checksum(block)
 
     def _require_room(self, blocks: list[Block]) -> None:
         """Refuse what no file of this size contains, before it is allocated; raises `ValueError`."""

@@ -118,9 +118,15 @@ def open_store(folder: Path) -> tuple[dict[str, StoredArray], dict[str, Any]]:
     manifest = read_manifest(folder)
     has_checksums = manifest["format_version"] >= FORMAT_VERSION
     names = manifest.get("arrays") or find_arrays(folder)
-    forms = manifest.get("forms", {})
+    forms, checksums = manifest.get("forms", {}), manifest.get("checksums", {})
     arrays = {
-        name: StoredArray(folder, name, is_sealed=has_checksums or name == POSITIONS, form=forms.get(name))
+        name: StoredArray(
+            folder,
+            name,
+            is_sealed=has_checksums or name == POSITIONS,
+            form=forms.get(name),
+            checksums=checksums.get(name, ()),
+        )
         for name in names
     }
     counts = manifest["draws_by_chain"]

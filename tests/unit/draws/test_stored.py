@@ -118,6 +118,17 @@ def test_every_flipped_bit_is_found_and_other_chunks_stay_readable(run):
             array[part]
 
 
+@pytest.mark.parametrize("other", ["positions/c.0.1.0", "positions/c.1.0.0"])
+def test_an_intact_chunk_of_another_place_is_refused(run, other):
+    shutil.copyfile(run / other, run / "positions" / "c.1.1.0")
+    samples = ergonet.load(run)
+    np.testing.assert_array_equal(samples.positions[0], VALUES["positions"][0])
+    with pytest.raises(
+        RunDirectoryError, match=r"c\.1\.1\.0` with positions of draws 10 to 19 .* not the one that was"
+    ):
+        samples.positions[1]
+
+
 def test_a_missing_folder_of_an_array_is_named(run):
     shutil.rmtree(run / "lp")
     with pytest.raises(RunDirectoryError, match=r"lp/zarr\.json` is missing"):
