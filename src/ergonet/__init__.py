@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ergonet.hamiltonian import integrator as integrators
     from ergonet.hamiltonian import metric as metrics
     from ergonet.inference.run import sample
+    from ergonet.inference.warm_start import WarmStart
     from ergonet.models import likelihood as likelihoods
     from ergonet.models import prior as priors
     from ergonet.models.convnet import ConvNet
@@ -52,6 +53,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "sample": "ergonet.inference.run",
+    "WarmStart": "ergonet.inference.warm_start",
     "Samples": "ergonet.draws.samples",
     "load": "ergonet.draws.samples",
     "AbstractTarget": "ergonet.target.contract",
@@ -130,6 +132,7 @@ __all__ = [
     "Samples",
     "SequentialKernel",
     "Target",
+    "WarmStart",
     "WindowedHMC",
     "baselines",
     "capabilities",

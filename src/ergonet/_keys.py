@@ -16,6 +16,11 @@ def seed_words(seed: int) -> UInt[np.ndarray, "2"]:
     return np.asarray([int(seed) & 0xFFFF_FFFF, int(seed) >> 32], np.uint32)
 
 
+def derived_seed(seed: int, purpose: int) -> int:
+    """A seed for another purpose than the draws of a run, which shares no key with them."""
+    return int(np.random.SeedSequence((seed, purpose)).generate_state(1, np.uint64)[0] >> 1)
+
+
 def key_of_words(low: UInt[jax.Array, ""], high: UInt[jax.Array, ""]) -> PRNGKey:
     """The key of a seed from its words."""
     return jax.random.wrap_key_data(jnp.stack([high, low]), impl="threefry2x32")

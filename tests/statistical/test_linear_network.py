@@ -36,17 +36,18 @@ def posterior(x, y, noise):
     return covariance @ (columns.T @ y / noise**2 + MEAN / SCALE**2), covariance
 
 
-def run(model, x, y, kernel):
+def run(model, x, y, kernel, warm_start=None):
     target = model.condition(x, y)
     settings = {"num_chains": 4, "num_warmup": 800, "num_draws": 2500, "seed": 2, "progress": False}
-    return target, ergonet.sample(target, kernel, **settings)
+    return target, ergonet.sample(target, kernel, warm_start=warm_start, **settings)
 
 
+@pytest.mark.parametrize("warm_start", [None, "adam"])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_posterior_and_predictive_with_known_noise(kernel):
+def test_posterior_and_predictive_with_known_noise(kernel, warm_start):
     x, y, new = data()
     model = BayesianNetwork(MLP((4, 2)), priors.Normal(SCALE, MEAN), likelihoods.Gaussian(noise=NOISE))
-    _, samples = run(model, x, y, KERNELS[kernel]())
+    _, samples = run(model, x, y, KERNELS[kernel](), warm_start)
     mean, covariance = posterior(x, y, NOISE)
     named = samples.parameters()
     weight, bias = named["layers.0.weight"], named["layers.0.bias"]  # [chain, draw, out, in], [chain, draw, out]

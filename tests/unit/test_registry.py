@@ -8,13 +8,14 @@ import pytest
 from ergonet._errors import SettingError
 from ergonet._registry import REQUIRED, Entry, Registry
 from ergonet.hamiltonian.registry import INTEGRATORS, METRICS
+from ergonet.inference.registry import WARM_STARTS
 from ergonet.models.registry import ACTIVATIONS, LIKELIHOODS, PARAMETRIZATIONS, PRIORS
 from ergonet.samplers.registry import KERNELS, NOISE_MODELS, SCHEDULES
 from ergonet.trajectory.registry import CRITERIA, SELECTIONS
 
 REGISTRIES = (
     *(INTEGRATORS, METRICS, ACTIVATIONS, LIKELIHOODS, PARAMETRIZATIONS, PRIORS),
-    *(KERNELS, NOISE_MODELS, SCHEDULES, CRITERIA, SELECTIONS),
+    *(KERNELS, NOISE_MODELS, SCHEDULES, CRITERIA, SELECTIONS, WARM_STARTS),
 )
 NEEDED = {"given": {"variance": 1.0}, "cyclical": {"period": 10}}
 UNMADE = ("metric", "activation")  # from a position, and functions themselves

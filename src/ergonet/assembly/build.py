@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import SettingError
 from ergonet.assembly.settings import ModelSettings, NetworkSettings, Settings
+from ergonet.inference.registry import WARM_STARTS
 from ergonet.models.likelihood import AbstractLikelihood
 from ergonet.models.network import MLP
 from ergonet.models.network_posterior import BayesianNetwork
@@ -163,11 +164,14 @@ def check(settings: Settings) -> None:
     """Check everything that can be checked before the data are known.
 
     Raises:
-        SettingError: an activation, prior, likelihood or kernel, or a setting of one, is unknown or out of range.
+        SettingError: an activation, prior, likelihood, kernel or warm start, or a setting of one, is unknown or out of
+            range.
     """
     ACTIVATIONS.entry(settings.network.activation)
     prior(settings.prior, Task("regression", 1, 1, (1.0,)), settings.network)
     kernel(settings)
+    if settings.run.warm_start is not None:
+        WARM_STARTS.resolve(settings.run.warm_start)
     if settings.likelihood:
         LIKELIHOODS.resolve(_without_units(_with_name(settings.likelihood, "gaussian"))[0])
 

@@ -146,6 +146,16 @@ def whole(least: int, most: int = LARGEST_COUNT) -> Rule:
     return Rule(f"a whole number, at most {most} and at least {least}", read, int)
 
 
+def named() -> Rule:
+    """A name, or a table of a name and settings."""
+
+    def read(value: Any) -> Any:
+        _require(isinstance(value, str) or (isinstance(value, Mapping) and isinstance(value.get("name"), str)))
+        return value if isinstance(value, str) else dict(value)
+
+    return Rule("a name, or a table of a `name` and settings", read)
+
+
 def share() -> Rule:
     """A number in [0, 1)."""
 

@@ -17,6 +17,7 @@ from ergonet.assembly import rules
 from ergonet.assembly.builtin import BUILT_IN
 from ergonet.assembly.renamed import translate
 from ergonet.assembly.rules import Setting, Table, setting
+from ergonet.inference.registry import WARM_STARTS
 from ergonet.models.registry import ACTIVATIONS, LIKELIHOODS, PRIORS
 from ergonet.samplers.registry import KERNELS
 
@@ -85,6 +86,13 @@ class RunSettings:
     seed: int = setting(0, rules.whole(0, _LARGEST_SEED), "Seed of the split and of the chains", metavar="NUMBER")
     devices: int | None = setting(
         None, rules.whole(1), "Cores (or accelerators) to use", form="all unless set", metavar="COUNT"
+    )
+    warm_start: str | Mapping[str, Any] | None = setting(
+        None,
+        rules.named(),
+        f"Optimizer that finds the starts of the chains: {WARM_STARTS.listed()}",
+        form="no warm start unless set; settings: a table in a file",
+        metavar="NAME",
     )
     time_limit: float | None = setting(
         None,

@@ -3,8 +3,8 @@
 from typing import Any
 
 from ergonet.baselines.ensemble import EarlyStoppingEnsemble, EnsembleSamples
-from ergonet.baselines.optimizers import SGD, Adam, Optimizer
 from ergonet.baselines.variational import MeanFieldVariational, VariationalSamples
+from ergonet.samplers.stochastic.optimizers import SGD, Adam, Optimizer
 
 __all__ = [
     "SGD",

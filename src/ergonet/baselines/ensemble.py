@@ -16,22 +16,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from ergonet._checks import is_integer
+from ergonet._checks import LARGEST_COUNT, is_integer
 from ergonet._errors import CapabilityError, DivergedError, SamplingWarning, SettingError
 from ergonet._keys import key_of
-from ergonet._numbers import like
-from ergonet._types import Array, Count, PRNGKey, Scalar
-from ergonet.baselines.optimizers import Adam, Optimizer
+from ergonet._types import Array, PRNGKey, Scalar
 from ergonet.draws.samples import Samples
 from ergonet.draws.versions import versions
 from ergonet.inference.devices import CPU_OPTIONS, num_cores, worker_pool
+from ergonet.inference.training import AbstractLoss, EarlyStopping, Member, Split, Training, begin, train
 from ergonet.models.network_posterior import AbstractNetworkPosterior, NetworkPosterior
 from ergonet.models.streamed_posterior import StreamedPosterior
+from ergonet.samplers.stochastic.optimizers import Adam, Optimizer
 
 ADAM = Adam()
-START_KEY, SPLIT_KEY, ORDER_KEY = range(3)
+START_KEY = 0  # beside those of `training.py`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,15 +97,14 @@ class EarlyStoppingEnsemble:
                 f"{num_validation} for validation; a batch takes {self.optimizer.batch_size}."
             )
         began = time.perf_counter()
-        plan = Plan(num_validation, self.patience, self.most_epochs)
-        root = key_of(seed)
-        rows, program = target.rows(), _program(jax.local_devices()[0].platform)
+        split = Split(target.num_rows, num_validation, self.optimizer.batch_size)
+        training = Training(self.optimizer, MeanNegativeLogLikelihood(), target, target.rows(), split)
+        stopping = EarlyStopping(np.asarray(self.patience, np.int32), np.asarray(self.most_epochs, np.int32))
+        root, program = key_of(seed), _program(jax.local_devices()[0].platform)
         with worker_pool(min(num_cores(), self.size)) as pool:
             members = list(
                 pool.map(
-                    lambda member: jax.tree.map(
-                        np.asarray, program(self.optimizer, target, rows, jax.random.fold_in(root, member), plan)
-                    ),
+                    lambda member: jax.block_until_ready(program(training, jax.random.fold_in(root, member), stopping)),
                     range(self.size),
                 )
             )
@@ -114,7 +112,7 @@ class EarlyStoppingEnsemble:
         self._report_untrained(sum(int(one.best_epoch) == 0 for one in members))
         positions = np.stack([one.best for one in members])
         epochs = np.asarray([one.epoch for one in members])
-        steps = num_train // self.optimizer.batch_size
+        steps = split.num_batches
         return EnsembleSamples(
             positions=positions[None],
             stats={
@@ -157,86 +155,23 @@ class EarlyStoppingEnsemble:
         )
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Settings that are constants of the compiled training program."""
+class MeanNegativeLogLikelihood(AbstractLoss):
+    """The mean negative log likelihood of a row, without the prior."""
 
-    num_validation: int
-    patience: int
-    most_epochs: int
+    def of_rows(self, target: Any, position: Array, rows: Any) -> Scalar:
+        return (target.minibatch_potential(position, rows) + target.model.log_prior(position)) / target.num_rows
 
-
-class Member(eqx.Module):
-    """A member during training.
-
-    Attributes:
-        position: current weights `[dim]`.
-        memory: state of the optimizer.
-        best: weights with the lowest validation loss so far `[dim]`.
-        best_loss: that loss, nats per row.
-        best_epoch: the epoch of that loss, counted from 1; 0 for the initial values.
-        epoch: number of epochs so far.
-    """
-
-    position: Array
-    memory: Any
-    best: Array
-    best_loss: Scalar
-    best_epoch: Count
-    epoch: Count
+    def on_held_out(self, target: Any, position: Array, held_out: Array) -> Scalar:
+        return -jnp.mean(target.log_likelihood(position, held_out))
 
 
 @cache
 def _program(platform: str) -> Any:
     options: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if platform == "cpu" else {}
-    return eqx.filter_jit(train, **options)
+    return eqx.filter_jit(train_member, **options)
 
 
-def train(optimizer: Optimizer, target: NetworkPosterior, rows: Any, key: PRNGKey, plan: Plan) -> Member:
+def train_member(training: Training, key: PRNGKey, stopping: EarlyStopping) -> Member:
     """Train one member until early stopping."""
-    order = jax.random.permutation(jax.random.fold_in(key, SPLIT_KEY), target.num_rows)
-    held, learned = order[: plan.num_validation], order[plan.num_validation :]
-    validation = jax.tree.map(lambda leaf: leaf[held], rows)
-    num_batches = learned.size // optimizer.batch_size
-    position = target.initial_position(jax.random.fold_in(key, START_KEY))
-    zero = jnp.zeros((), jnp.int32)
-
-    def loss(position: Array, rows: Any) -> Scalar:
-        """Mean negative log likelihood."""
-        return (target.minibatch_potential(position, rows) + target.model.log_prior(position)) / target.num_rows
-
-    def improving(member: Member) -> Array:
-        return (member.epoch < plan.most_epochs) & (member.epoch - member.best_epoch < plan.patience)
-
-    def epoch(member: Member) -> Member:
-        mixed = jax.random.permutation(jax.random.fold_in(jax.random.fold_in(key, ORDER_KEY), member.epoch), learned)
-        batches = mixed[: num_batches * optimizer.batch_size].reshape(num_batches, optimizer.batch_size)
-
-        def step(number: Count, carry: tuple[Array, Any]) -> tuple[Array, Any]:
-            position, memory = carry
-            gradient = jax.grad(loss)(position, jax.tree.map(lambda leaf: leaf[batches[number]], rows))
-            update: Any
-            update, memory = optimizer.transformation.update(gradient, memory, position)
-            return position - like(optimizer.learning_rate, position) * update, memory
-
-        position, memory = lax.fori_loop(0, num_batches, step, (member.position, member.memory))
-        found = loss(position, validation)
-        better = found < member.best_loss
-        return Member(
-            position=position,
-            memory=memory,
-            best=jnp.where(better, position, member.best),
-            best_loss=jnp.where(better, found, member.best_loss),
-            best_epoch=jnp.where(better, member.epoch + 1, member.best_epoch),
-            epoch=member.epoch + 1,
-        )
-
-    start = Member(
-        position=position,
-        memory=optimizer.transformation.init(position),
-        best=position,
-        best_loss=loss(position, validation),
-        best_epoch=zero,
-        epoch=zero,
-    )
-    return lax.while_loop(improving, epoch, start)
+    position = training.target.initial_position(jax.random.fold_in(key, START_KEY))
+    return train(training, begin(training, key, position), stopping, jnp.asarray(LARGEST_COUNT, jnp.int32))

@@ -263,6 +263,7 @@ def _sample(
                 num_draws=run.num_draws,
                 thin=run.thin,
                 seed=run.seed,
+                warm_start=run.warm_start,
                 store=store,
                 resume=store.resumes,
                 devices=run.devices,

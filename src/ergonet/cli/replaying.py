@@ -51,6 +51,7 @@ def replay(directory: RunDirectory, *, seconds: float) -> tuple[str, bool]:
             num_draws=stored.num_draws,
             thin=run.thin,
             seed=run.seed,
+            warm_start=run.warm_start,
             devices=run.devices,
             progress=False,
             time_limit=seconds,

@@ -112,13 +112,13 @@ def _minibatch_trust(found: Mapping[str, Any]) -> list[Row]:
 
 def _cost(metrics: Mapping[str, Any]) -> list[Row]:
     seconds, gradients = _table(metrics, "seconds"), _table(metrics, "gradients")
-    stages = (("setup", "Set-up"), ("compile", "Compilation"), ("warmup", "Warm-up"), ("sampling", "Sampling"))
     found = []
-    for key, name in stages:
-        if seconds and key not in seconds:  # a minibatch kernel has no warm-up stages
+    for key, name in wording.STAGES.items():
+        if key not in (seconds or wording.STAGES.keys() - {wording.WARM_START}):  # a minibatch kernel has no warm-up
             continue
         count = wording.real(gradients, key)
-        work = f"{wording.grouped(count)} gradients" if count is not None else ""
+        of_rows = ", the optimizer's on minibatches" if key == wording.WARM_START else ""
+        work = f"{wording.grouped(count)} gradients{of_rows}" if count is not None else ""
         found.append((name, wording.duration(wording.real(seconds, key)), work))
     return [
         *found,

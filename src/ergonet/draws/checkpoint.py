@@ -12,7 +12,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,14 @@ class Memo:
         counters: its counters.
         busy: its seconds of work by phase.
         fault: what is wrong with its chains, in words; empty if nothing.
+        origin: what its warm start has found and cost, in JSON types; empty without one.
     """
 
     leaves: Sequence[Any]
     counters: Mapping[str, int]
     busy: Mapping[str, float]
     fault: str = ""
+    origin: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
                 "counters": dict(memo.counters),
                 "busy": dict(memo.busy),
                 "fault": memo.fault,
+                "origin": dict(memo.origin),
                 "layout": [[str(leaf.dtype), list(leaf.shape)] for leaf in arrays],
             }
             for (chains, memo), arrays in zip(checkpoint.memos.items(), leaves, strict=True)
@@ -166,6 +169,7 @@ def _read(path: Path) -> Checkpoint:
                 counters=job["counters"],
                 busy=job["busy"],
                 fault=job["fault"],
+                origin=job.get("origin", {}),
             )
             for number, job in enumerate(header["jobs"])
         }

@@ -25,11 +25,13 @@ class Record:
             weight, nonfinite, kinetic_temperature, clipped and acceptance_rate. Statistics that a kernel does not have
             are absent.
         warmup_stats: the same statistics for the warm-up.
-        seconds: wall-clock seconds of `setup`, `compile`, `warmup`, `sampling` and `total`.
-        gradients: number of potential gradients of all chains in `warmup` and `sampling`.
+        seconds: wall-clock seconds of `setup`, `compile`, `warmup`, `sampling` and `total`, and of a `warm_start`.
+        gradients: number of potential gradients of all chains in `warmup` and `sampling`, and in a `warm_start`, whose
+            optimizer has minibatch gradients if there are rows.
         tuning: `step_size` `[chain]`, `num_steps` `[chain]`, `inverse_mass_matrix` `[chain, dim(, dim)]`, and
             `rejected_metrics` `[chain]`, if metrics are learned: how often the warm-up rejected a learned metric that
-            was not finite and kept the previous one (`refused_metrics` in older runs).
+            was not finite and kept the previous one (`refused_metrics` in older runs). After a warm start,
+            also `warm_start_loss` and `warm_start_epoch` `[chain]`, of the optimizer on the held-out rows.
         about: kernel, seed, counts and versions, JSON types only; `target_acceptance` is None if the warm-up did not
             tune the step size.
         target: what was sampled; None for draws that were loaded without it.

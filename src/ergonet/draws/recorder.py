@@ -115,6 +115,11 @@ class Recorder:
         self.store.write_checkpoint(Checkpoint(self._memos, self._done, series))
         self._pace.wrote(began)
 
+    def begin(self, memos: Mapping[tuple[int, ...], Memo]) -> None:
+        """Let a run that is continued before its first chunk begin with jobs as they are now."""
+        self._memos |= memos
+        self.checkpoint()
+
     def suspend(self) -> bool:
         """After an error, keep what the run needs to continue; whether it can."""
         if not (self._memos and isinstance(self.store, AbstractResumableStore)):

@@ -21,6 +21,7 @@ from ergonet.datasets.learning import learn, unscaled
 from ergonet.diagnostics.advice import advise
 from ergonet.estimators import saving
 from ergonet.estimators.parameters import parameter, parameter_of
+from ergonet.inference.registry import WARM_STARTS
 from ergonet.inference.run import sample
 from ergonet.models.registry import LIKELIHOODS, PRIORS
 from ergonet.prediction.predictive import Prediction, predict
@@ -61,6 +62,12 @@ class BayesianEstimator(BaseEstimator):
     num_warmup: int | Any = parameter_of(RunSettings, "num_warmup")
     num_draws: int | Any = parameter_of(RunSettings, "num_draws")
     thin: int | Any = parameter_of(RunSettings, "thin")
+    start: Any = parameter(
+        None,
+        f"None: chains start from draws of the prior; a name: {WARM_STARTS.listed()}; a table of `name` and settings; "
+        f"or an `ergonet.WarmStart`, the `warm_start` of `ergonet.sample`. In scikit-learn, `warm_start` is something "
+        f"else: going on from the previous fit.",
+    )
     standardize: bool | Any = parameter(
         True, "Scale inputs, and targets of a regressor, to mean 0 and sd 1 on the training rows."
     )
@@ -85,6 +92,7 @@ class BayesianEstimator(BaseEstimator):
             num_warmup=self.num_warmup,
             num_draws=self.num_draws,
             thin=self.thin,
+            warm_start=self.start,
             seed=int(seed),
             devices=self.devices,
             progress=self.progress,

@@ -135,6 +135,7 @@ def _settings_of(estimator: "BayesianEstimator", parts: Parts) -> Settings:
     tables = {name: _as_table(name, getattr(chosen, name)) for name in ("prior", "likelihood", "kernel")}
     run = {"num_chains": samples.num_chains, "num_draws": samples.num_draws, "thin": estimator.thin}
     run |= {"num_warmup": estimator.num_warmup, "seed": samples.about.get("seed", 0)}
+    run |= {} if estimator.start is None else {"warm_start": _as_text("start", estimator.start)}
     record = {"network": dataclasses.asdict(chosen.network), "run": run, "data": {"test_fraction": 0.0}}
     return build.complete(Settings.from_table(record | tables), parts.preprocessing)
 

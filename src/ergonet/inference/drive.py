@@ -233,6 +233,7 @@ class _Loop:
                 acceptance=float(known.mean()) if known.size else None,
                 gradients=job.counters["gradients"],
                 divergences=job.counters["divergences"],
+                detail=job.detail,
             )
         )
 

@@ -64,6 +64,7 @@ class AbstractJob(abc.ABC):
         counters: integers by name.
         fault: what is wrong with a chain, in words; empty if nothing. A job with a fault has ended.
         busy: seconds of work on `warmup` and `sampling`.
+        origin: what the warm start has found, `[chain]` by name, and its costs; empty without one.
     """
 
     def __init__(self, chains: tuple[int, ...], target: AbstractTarget):
@@ -72,6 +73,7 @@ class AbstractJob(abc.ABC):
         self.counters = {"transitions": 0, "gradients": 0, "divergences": 0}
         self.fault = ""
         self.busy = {"warmup": 0.0, "sampling": 0.0}
+        self.origin: Mapping[str, Any] = {}
 
     @property
     def done(self) -> int:
@@ -97,6 +99,16 @@ class AbstractJob(abc.ABC):
     @abc.abstractmethod
     def step_size(self) -> float:
         """The current step size, averaged over the chains."""
+
+    @property
+    @abc.abstractmethod
+    def positions(self) -> np.ndarray:
+        """Where the chains are, `[chain, dim]`."""
+
+    @property
+    def detail(self) -> str:
+        """What the next progress report says beyond its figures; may be empty."""
+        return ""
 
     @property
     @abc.abstractmethod
@@ -138,7 +150,7 @@ class AbstractJob(abc.ABC):
     def memo(self) -> Memo:
         """The job as it is now."""
         leaves = [raw(leaf) for leaf in jax.tree.leaves(eqx.filter(self.record, eqx.is_array))]
-        return Memo(leaves, dict(self.counters), dict(self.busy), self.fault)
+        return Memo(leaves, dict(self.counters), dict(self.busy), self.fault, self.origin)
 
     def restore(self, memo: Memo) -> None:
         """Continue as a job of another process was, after `start`.
@@ -157,6 +169,7 @@ class AbstractJob(abc.ABC):
         leaves = [_like(leaf, values) for leaf, values in zip(blank, memo.leaves, strict=True)]
         self.record = eqx.combine(jax.tree.unflatten(tree, leaves), rest)
         self.counters, self.busy, self.fault = dict(memo.counters), dict(memo.busy), memo.fault
+        self.origin = memo.origin
 
     @abc.abstractmethod
     def advance(self) -> Chunk:

@@ -128,6 +128,10 @@ class MinibatchJob(AbstractJob):
     def step_size(self) -> float:
         return float(self.record.step_size)
 
+    @property
+    def positions(self) -> np.ndarray:
+        return np.asarray(self.record.state.position)[None]
+
     # Before the first step
 
     def start(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 SECONDS_BETWEEN_LINES = 10.0
+WARM_START = "warm start"  # the phase of jobs that come before those of a run
 
 
 @dataclass(frozen=True)
@@ -17,13 +18,14 @@ class Tick:
 
     Attributes:
         job: index of the job.
-        phase: `warm-up` or `sampling`.
+        phase: `warm start`, `warm-up` or `sampling`.
         done: number of transitions so far, in both phases.
         total: number of transitions of the whole run.
         step_size: current step size, averaged over the job's chains.
         acceptance: mean acceptance over the chunk; None for kernels without a Metropolis correction.
         gradients: number of potential gradients so far.
         divergences: number of divergences so far while sampling.
+        detail: what else there is to say about the job; may be empty.
     """
 
     job: int
@@ -34,6 +36,7 @@ class Tick:
     acceptance: float | None
     gradients: int
     divergences: int
+    detail: str = ""
 
 
 class AbstractProgress(abc.ABC):
@@ -104,6 +107,8 @@ class Lines(AbstractProgress):
             stream.flush()
 
     def tick(self, tick: Tick) -> None:
+        if any(one.phase == WARM_START for one in self._ticks.values()):
+            self._ticks = {}  # of a warm start only the newest is shown
         self._ticks[tick.job] = tick
         if time.monotonic() - self._last >= SECONDS_BETWEEN_LINES:
             self._report()
@@ -115,6 +120,9 @@ class Lines(AbstractProgress):
     def _report(self) -> None:
         self._last = time.monotonic()
         ticks = list(self._ticks.values())
+        if ticks[0].phase == WARM_START:
+            self.say(f"{WARM_START}: {ticks[0].detail}, {ticks[0].gradients} gradients")
+            return
         total = max(tick.total for tick in ticks) * self._num_jobs
         done = sum(tick.done for tick in ticks)
         phase = "sampling" if all(tick.phase == "sampling" for tick in ticks) else "warm-up"
@@ -158,7 +166,8 @@ class Live(AbstractProgress):
 
     def tick(self, tick: Tick) -> None:
         tested = "" if tick.acceptance is None else f"  accept {tick.acceptance:.2f}"
-        detail = f"{tick.phase:8s} step {tick.step_size:.3g}{tested}  div {tick.divergences}"
+        figures = f"step {tick.step_size:.3g}{tested}  div {tick.divergences}"
+        detail = f"{tick.phase:8s} {tick.detail or figures}"
         self._bars.update(self._tasks[tick.job], completed=tick.done, total=tick.total, detail=detail)
 
     def end(self) -> None:

@@ -3,10 +3,11 @@
 import os
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -30,6 +31,7 @@ from ergonet.inference.drive import AbstractStopRule, Diverged, Ending, TimeLimi
 from ergonet.inference.jobs import AbstractJob, RunPlan
 from ergonet.inference.minibatch_jobs import MinibatchPlan, minibatch_jobs
 from ergonet.inference.progress import AbstractProgress, choose_progress
+from ergonet.inference.registry import WARM_STARTS
 from ergonet.inference.rounding import RoundingCheck
 from ergonet.inference.stopping import NoLongerSampling
 from ergonet.inference.trajectory_jobs import TrajectoryPlan, trajectory_jobs
@@ -41,10 +43,13 @@ from ergonet.inference.validation import (
     validate_size,
     validate_target,
 )
+from ergonet.inference.warm_start import Surroundings, WarmStart
 from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
 from ergonet.target.contract import AbstractTarget
+
+WARM_START = "warm_start"  # in seconds, gradients, tuning and the fingerprint
 
 
 def sample(
@@ -60,6 +65,7 @@ def sample(
     retention: AbstractRetention | None = None,
     callback: AbstractCallback | None = None,
     init: Any = None,
+    warm_start: str | Mapping[str, Any] | WarmStart | None = None,
     store: str | os.PathLike[str] | AbstractStore | None = None,
     devices: int | Sequence[Any] | None = None,
     executor: Executor | None = None,
@@ -85,6 +91,8 @@ def sample(
         callback: called with every draw, such as `RunningPrediction(model, x, y)`; None: no callback.
         init: initial values `[dim]` or `[chain, dim]`; None: drawn by the target. Minibatch kernels start from a tenth
             of such a draw, because far from the posterior gradients and their noise are large.
+        warm_start: finds the starts of the chains by an optimizer, from `init` or from what would be drawn: None, a
+            `WarmStart`, or its name, or a table of its `name` and settings. `time_limit` counts it.
         store: None: memory; a path: a Zarr group on disk; or a store.
         devices: None: all cores, or all accelerators; an integer: that many; or JAX devices. This is also the number of
             chunks in progress at a time.
@@ -127,6 +135,7 @@ def sample(
         time_limit=time_limit,
     )
     validate_plugins(retention, callback, executor)
+    chosen = _chosen(warm_start, target)
     thinned = _thinning(kernel, int(thin), int(num_draws), retention)
     validate_size(target, kernel, int(num_chains))
     placement = place(devices, num_chains)
@@ -138,27 +147,31 @@ def sample(
         init=validate_init(init, target.dim, num_chains),
         callback=NoCallback() if callback is None else callback,
     )
-    jobs = _jobs(target, kernel, plan, placement, thin=thinned.thin, warmup=warmup)
+    make = partial(_jobs, target, kernel, placement=placement, thin=thinned.thin, warmup=warmup)
+    jobs = make(plan)
     reporter = choose_progress(progress)
     opened = open_store(store, resume=resume)
     recorder = Recorder(opened, thinned.retention, has_curve=_has_curve(kernel, plan, thinned.retention))
     rules: list[AbstractStopRule] = [Diverged()]
     rules += [RoundingCheck(target, reporter.say)] if isinstance(kernel, AbstractKernel) else []
     rules += [NoLongerSampling(reporter.say, thin=thinned.thin)] if stop_when_stuck else []
-    rules += [] if time_limit is None else [TimeLimit(time_limit, began=began)]
+    limits = [] if time_limit is None else [TimeLimit(time_limit, began=began)]
     reporter.begin(len(jobs), len(jobs[0].chains))
     try:
         settings = {"kernel": kernel, "warmup": warmup, "thin": thinned.thin}
-        start, seconds = _prepare(jobs, plan, recorder, reporter, settings)
-        seconds["setup"] = time.perf_counter() - began - seconds["compile"]
         with _pool(executor, placement.num_workers) as pool:
-            ending = drive(jobs, recorder, pool, rules, reporter, num_workers=placement.num_workers)
+            around = Surroundings(placement, pool, limits, reporter)
+            prelude = None if chosen is None else _Prelude(chosen, around, make, isinstance(kernel, AbstractKernel))
+            jobs, start, seconds = _prepare(jobs, plan, recorder, reporter, settings, prelude=prelude)
+            seconds["setup"] = time.perf_counter() - began - sum(seconds.values())
+            ending = drive(jobs, recorder, pool, [*rules, *limits], reporter, num_workers=placement.num_workers)
         recorder.finish()
         if ending.stopped_by:
             reporter.say(stop_in_words(ending, recorder, thinned.retention.room(plan.num_draws)))
+        seconds |= {WARM_START: jobs[0].origin["seconds"]} if jobs[0].origin else {}
         seconds |= start.seconds(ending, num_workers=placement.num_workers)
         seconds["total"] = max(time.perf_counter() - began, sum(seconds.values()))
-        samples = _samples(target, plan, ending, recorder, seconds)
+        samples = _samples(target, plan, ending, recorder, seconds, chosen=chosen)
         finish_store(samples, recorder.store)
     except BaseException as error:
         suspend(error, recorder)
@@ -169,6 +182,15 @@ def sample(
     for alarm in samples.alarms():
         warnings.warn(alarm, SamplingWarning, stacklevel=2)
     return samples
+
+
+def _chosen(warm_start: Any, target: AbstractTarget) -> WarmStart | None:
+    """The warm start of a choice, for a target that can have one."""
+    if warm_start is None:
+        return None
+    chosen = WARM_STARTS.resolve(warm_start)
+    chosen.check(target)
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -219,14 +241,37 @@ def _pool(executor: Executor | None, num_workers: int) -> AbstractContextManager
     return worker_pool(num_workers) if executor is None else nullcontext(executor)
 
 
+@dataclass(frozen=True)
+class _Prelude:
+    """A warm start, what it shares with the run, how the run makes its jobs, and whether these take whole draws."""
+
+    warm_start: WarmStart
+    around: Surroundings
+    make: Callable[[RunPlan], list[AbstractJob]]
+    takes_draws: bool
+
+    def run(self, jobs: Sequence[AbstractJob], plan: RunPlan) -> tuple[list[AbstractJob], dict[str, float]]:
+        """The jobs again, at the starts that are found from their initial values; and seconds."""
+        found = self.warm_start.find(jobs, plan.seed, self.around, is_drawn=self.takes_draws and plan.init is None)
+        started = self.make(replace(plan, init=found.positions))
+        for number, job in enumerate(started):
+            job.start()
+            job.origin = found.origin(number)
+        return started, {"compile": found.compile_seconds, WARM_START: found.seconds - found.compile_seconds}
+
+
 def _prepare(
-    jobs: Sequence[AbstractJob],
+    jobs: list[AbstractJob],
     plan: RunPlan,
     recorder: Recorder,
     reporter: AbstractProgress,
     settings: Mapping[str, Any],
-) -> tuple[Start, dict[str, float]]:
-    """Start the chains or continue them, allocate, compile, and search for initial step sizes; seconds of `compile`."""
+    *,
+    prelude: _Prelude | None,
+) -> tuple[list[AbstractJob], Start, dict[str, float]]:
+    """Start the chains or continue them, allocate, compile, and search for step sizes; the jobs, and seconds."""
+    if prelude is not None:
+        settings = {**settings, WARM_START: prelude.warm_start}
     for job in jobs:
         job.start()
     fields = jobs[0].fields()
@@ -238,26 +283,44 @@ def _prepare(
         str(plan_memory(plan.num_chains, room, bytes_per_draw=per_draw, folder=folder, num_fields=len(fields)))
     )
     recorder.allocate(plan.num_chains, plan.num_draws, fields)
-    new = start.put(jobs, recorder)
+    new, seconds = start.put(jobs, recorder), {"compile": 0.0}
+    if prelude is not None and new:
+        jobs, seconds = prelude.run(jobs, plan)
+        new = jobs
     began = time.perf_counter()
     for job in {job.program: job for job in reversed(jobs) if not job.is_finished}.values():
         job.compile()
-    seconds = {"compile": time.perf_counter() - began}
+    seconds["compile"] += time.perf_counter() - began
     for job in new:
         job.search(reporter.say)
-    return start, seconds
+    if prelude is not None and new:
+        recorder.begin({job.chains: job.memo() for job in jobs})
+    return jobs, start, seconds
+
+
+def _of_warm_start(origin: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What a warm start has found for the chains of a job, `[chain]` by name."""
+    return {f"{WARM_START}_{name}": np.asarray(origin[name]) for name in ("loss", "epoch") if origin}
 
 
 def _samples(
-    target: AbstractTarget, plan: RunPlan, ending: Ending, recorder: Recorder, seconds: dict[str, float]
+    target: AbstractTarget,
+    plan: RunPlan,
+    ending: Ending,
+    recorder: Recorder,
+    seconds: dict[str, float],
+    *,
+    chosen: WarmStart | None,
 ) -> Samples:
     """The samples, cut to the draws that every chain has."""
     jobs = ending.jobs
     chains = np.argsort([chain for job in jobs for chain in job.chains])
-    tunings = [job.tuning() for job in jobs]
+    origins = [job.origin for job in jobs if job.origin]
+    tunings = [job.tuning() | _of_warm_start(job.origin) for job in jobs]
     summaries = [summary for job in jobs for summary in job.summaries()]
     about = {
         **jobs[0].about(),
+        **({WARM_START: chosen.about()} if chosen is not None else {}),
         "seed": plan.seed,
         "num_chains": plan.num_chains,
         "num_draws": recorder.drawn,
@@ -272,7 +335,7 @@ def _samples(
         stats=recorder.stats(),
         warmup_stats=recorder.warmup_stats(),
         seconds=seconds,
-        gradients=recorder.gradients(),
+        gradients=({WARM_START: sum(one["gradients"] for one in origins)} if origins else {}) | recorder.gradients(),
         tuning={name: np.concatenate([one[name] for one in tunings])[chains] for name in tunings[0]},
         about=about,
         target=target,

@@ -132,6 +132,10 @@ class TrajectoryJob(AbstractJob):
     def step_size(self) -> float:
         return float(np.mean(self.record.chains.tuning.step_size))
 
+    @property
+    def positions(self) -> np.ndarray:
+        return np.atleast_2d(np.asarray(self.record.chains.state.position))
+
     def start(self) -> None:
         records = [self._start(chain) for chain in self.chains]
         together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if self._is_batched else records[0]

@@ -153,15 +153,10 @@ def trust_cards(record: RunRecord) -> list[Card]:
 def cost(record: RunRecord) -> dict[str, Any]:
     """Seconds by stage with their shares of the total, gradients by stage, and gradients per draw."""
     seconds, gradients = _table(record.metrics, "seconds"), _table(record.metrics, "gradients")
-    stages = [
-        (name, wording.real(seconds, key))
-        for key, name in (
-            ("setup", "set-up"), ("compile", "compilation"), ("warmup", "warm-up"), ("sampling", "sampling"),
-        )
-    ]  # fmt: skip
+    stages = [(name.lower(), wording.real(seconds, key)) for key, name in wording.STAGES.items()]
     known = [(name, value) for name, value in stages if value is not None]
     total = wording.real(seconds, "total") or sum(value for _, value in known)
-    counts = [(name, wording.real(gradients, key)) for key, name in (("warmup", "warm-up"), ("sampling", "sampling"))]
+    counts = [(name.lower(), wording.real(gradients, key)) for key, name in wording.STAGES.items()]
     return {
         "stages": [
             {"name": name, "text": wording.duration(value), "share": 100 * value / total if total else 0}

@@ -6,6 +6,16 @@ from typing import Any
 
 import numpy as np
 
+WARM_START = "warm_start"
+STAGES = {
+    "setup": "Set-up",
+    "compile": "Compilation",
+    WARM_START: "Warm start",
+    "warmup": "Warm-up",
+    "sampling": "Sampling",
+}
+"""Stages of a run, as they are named in its figures and in words."""
+
 
 def number(value: float | None, digits: int = 3) -> str:
     """Format a number to so many significant digits, without exponent between 1e-4 and 1e6: ``0.0213``, ``12 400``."""

@@ -92,6 +92,21 @@ def test_fits_are_resumed_extended_and_replayed(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_fit_with_a_warm_start_is_extended_and_replayed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    warm = ["--warm-start", "adam"]
+    assert "Warm start" in call(*FIT, *warm, "--out", "run").stdout
+    assert metrics_of(tmp_path / "run")["gradients"]["warm_start"] > 0
+    call("extend", "run", "--draws", "10")
+    (tmp_path / "table.toml").write_text('[run]\nwarm_start = {name = "adam", patience = 100}\n')  # the default
+    call(*FIT, "--settings", "table.toml", "--draws", "30", "--out", "longer")
+    assert_same_run(tmp_path / "run", tmp_path / "longer")
+    found = call("verify", "run", "--replay").stdout
+    assert "Replay: the first 30 draws of chain 0 of run are made again equal" in found
+    assert "`warm_start='adma'` is not known" in call(*FIT, "--warm-start", "adma", code=1).stderr
+
+
+@pytest.mark.slow
 def test_a_killed_fit_is_resumed(tmp_path, monkeypatch):
     """Killed by `kill -9` as soon as its first checkpoint is on the disk, and again while it samples."""
     monkeypatch.chdir(tmp_path)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from ergonet import BayesianClassifier, BayesianRegressor
 from ergonet._errors import CapabilityError, RunDirectoryError
 from ergonet.cli.main import app
+from ergonet.runs.directory import RunDirectory
 from tests.runs import finish, write_killed
 from tests.saved import save_as_version_2
 
@@ -87,6 +88,15 @@ def test_a_saved_estimator_is_that_of_the_fit(regressor, folder):
     np.testing.assert_array_equal(loaded.samples_.stats["lp"], regressor.samples_.stats["lp"])
     loaded.save("model", overwrite=True)  # onto the folder that its draws are read from
     np.testing.assert_array_equal(loaded.predict(X), regressor.predict(X))
+
+
+@pytest.mark.slow
+def test_the_start_of_an_estimator_is_the_warm_start_of_its_run(folder):
+    model = BayesianRegressor(**SHORT, start={"name": "adam", "most_epochs": 20}).fit(X, Y)
+    assert model.samples_.about["warm_start"]["most_epochs"] == 20
+    model.save("model")
+    assert RunDirectory(folder / "model").read_settings()[0].run.warm_start == model.start
+    assert BayesianRegressor.load("model").start == model.start
 
 
 @pytest.mark.slow

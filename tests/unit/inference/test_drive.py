@@ -51,6 +51,10 @@ class Counting(AbstractJob):
         return 0.5
 
     @property
+    def positions(self):
+        return np.full((len(self.chains), 1), self.offset)
+
+    @property
     def program(self):
         return None
 

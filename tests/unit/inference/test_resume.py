@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import MLP, NUTS, SGHMC, BayesianNetwork, Target, likelihoods, priors
+from ergonet import MLP, NUTS, SGHMC, BayesianNetwork, Target, WarmStart, likelihoods, priors
 from ergonet._errors import RunDirectoryError, SamplingWarning, SettingError
+from ergonet.baselines import Adam
 from ergonet.draws import checkpoint
 from ergonet.draws.checkpoint import CHECKPOINT, FINGERPRINT, OLDER, Pace
 from ergonet.draws.replacement import is_unfinished, whereabouts
@@ -28,6 +29,7 @@ from tests.minibatches import linear_regression
 from tests.sampling import draw, gaussian_target, place_in_one_batch
 
 NAME = "run"
+PHASES = {"warm-up": 3, "sampling": 3}  # chunks of a phase after which a run is killed
 
 
 @pytest.fixture(autouse=True)
@@ -66,12 +68,12 @@ class Kills(Silent):
             shutil.copytree(self.folder, self.copies / tick.phase)
 
 
-def killed_runs(tmp_path, run):
+def killed_runs(tmp_path, run, phases=PHASES):
     """The uninterrupted run, and folders with what a kill in the warm-up and in sampling would have left."""
     (tmp_path / "whole").mkdir()
-    kills = Kills(tmp_path / "whole", tmp_path / "killed", {"warm-up": 3, "sampling": 3})
+    kills = Kills(tmp_path / "whole", tmp_path / "killed", phases)
     whole = run(store=tmp_path / "whole" / NAME, progress=kills)
-    return whole, [tmp_path / "killed" / phase for phase in ("warm-up", "sampling")]
+    return whole, [tmp_path / "killed" / phase for phase in phases]
 
 
 def assert_same_run(one, other):
@@ -85,9 +87,9 @@ def assert_same_run(one, other):
     assert one.about == other.about
 
 
-def assert_resumes(tmp_path, run):
+def assert_resumes(tmp_path, run, phases=PHASES):
     """Resumed in the warm-up or in sampling, the run and what is stored of it are the uninterrupted ones."""
-    whole, folders = killed_runs(tmp_path, run)
+    whole, folders = killed_runs(tmp_path, run, phases)
     for folder in folders:
         assert_same_run(run(store=folder / NAME, resume=True), whole)
         stored = ergonet.load(folder / NAME)
@@ -122,6 +124,29 @@ def test_a_killed_minibatch_run_goes_on_bit_for_bit(tmp_path, monkeypatch):
     size = MinibatchJob._chunk_size
     monkeypatch.setattr(MinibatchJob, "_chunk_size", lambda self: min(25, size(self)))
     assert_resumes(tmp_path, minibatch_run)
+
+
+def warm_run(**settings):
+    start = WarmStart(Adam(learning_rate=0.05), most_epochs=20)
+    return draw(**({"warm_start": start} | settings))
+
+
+@pytest.mark.statistical
+def test_a_run_killed_in_its_warm_start_or_later_goes_on_bit_for_bit(tmp_path, monkeypatch):
+    def run(**settings):
+        samples = warm_run(**settings)
+        assert samples.seconds["warm_start"] > 0
+        return samples
+
+    assert_resumes(tmp_path, run, phases={"warm start": 3, "warm-up": 1, "sampling": 3})
+    with pytest.raises(SettingError, match=r"`warm_start\.optimizer\.learning_rate` was .* 0\.05, and is"):
+        warm_run(warm_start=WarmStart(most_epochs=21), store=tmp_path / "whole" / NAME, resume=True)
+    with pytest.raises(SettingError, match=r"`warm_start` was .*and is absent"):
+        draw(store=tmp_path / "whole" / NAME, resume=True)
+    monkeypatch.setattr(WarmStart, "find", None)  # a run that was killed later needs no other start
+    copies = tmp_path / "again"
+    shutil.copytree(tmp_path / "whole", copies)
+    assert run(store=copies / NAME, num_draws=35, resume=True).num_draws == 35
 
 
 @pytest.mark.statistical

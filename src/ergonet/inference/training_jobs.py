@@ -1,0 +1,224 @@
+"""Jobs of an optimizer: chains that are trained with early stopping, one by one or vmapped, in chunks of steps."""
+
+import time
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ergonet._checks import LARGEST_COUNT
+from ergonet._keys import key_of_words, seed_words
+from ergonet._types import Array, Float, Int, Scalar, UInt
+from ergonet.draws.recorder import Chunk
+from ergonet.draws.statistics import LP
+from ergonet.inference import training
+from ergonet.inference.devices import CPU_OPTIONS, Placement
+from ergonet.inference.jobs import CHUNK_SECONDS, AbstractJob, Say, on_device
+from ergonet.inference.training import AbstractLoss, EarlyStopping, Member, Split, Training
+from ergonet.samplers.stochastic.optimizers import Optimizer
+from ergonet.target.capabilities import PointwiseLogLikelihood, Rows
+from ergonet.target.contract import AbstractTarget, Missing
+
+SHARES = 1.0, 0.5, 0.25, 0.125
+"""Shares of drawn initial values, one of which the optimizer starts from: draws of a wide prior give huge outputs."""
+TOLERANCE = 1.0  # nats per row that a larger share may cost: small weights of many layers have small gradients
+STEPS_PER_EPOCH = 10  # of a target without rows, whose density is one
+
+
+class PosteriorLoss(AbstractLoss):
+    """The potential by row, judged by held-out rows if there are any, or else by itself.
+
+    Attributes:
+        has_rows: whether the target has rows, so that the loss is estimated from minibatches.
+    """
+
+    has_rows: bool = eqx.field(static=True)
+
+    def of_rows(self, target: Any, position: Array, rows: Any) -> Scalar:
+        if not self.has_rows:
+            return target.potential(position)
+        data = target.capability(Rows)
+        return data.minibatch_potential(position, rows) / data.num_rows
+
+    def on_held_out(self, target: Any, position: Array, held_out: Int[Array, "row"]) -> Scalar:
+        if held_out.size:
+            return -jnp.mean(target.capability(PointwiseLogLikelihood).log_likelihood(position, held_out))
+        return target.potential(position) / (target.capability(Rows).num_rows if self.has_rows else 1)
+
+
+def begin_chain(made: Training, numbers: UInt[Array, "3"], position: Array, shares: Float[Array, "share"]) -> Member:
+    """A chain at its initial values, or at the largest share of them with hardly less than the highest density.
+
+    `numbers` are the low and the high word of the seed, and the index of the chain.
+    """
+    low, high, chain = numbers
+    nothing = jnp.zeros((0,), jnp.int32)
+    found = lax.map(lambda share: made.loss.on_held_out(made.target, share * position, nothing), shares)
+    found = jnp.where(jnp.isfinite(found), found, jnp.inf)
+    best = shares[jnp.argmax(found <= jnp.min(found) + TOLERANCE)]
+    return training.begin(made, jax.random.fold_in(key_of_words(low, high), chain), best * position)
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Programs that begin and continue the training of a job."""
+
+    begin: Any
+    train: Any
+
+
+@cache
+def programs(platform: str, *, is_batched: bool) -> Programs:
+    """The programs for one chain, or for vmapped chains."""
+    options: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if platform == "cpu" else {}
+    begin, train = begin_chain, training.train
+    if is_batched:
+        begin = eqx.filter_vmap(begin, in_axes=(None, 0, 0, None))
+        train = eqx.filter_vmap(train, in_axes=(None, 0, None, None))
+    return Programs(begin=eqx.filter_jit(begin, **options), train=eqx.filter_jit(train, **options))
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What the training jobs of a run have in common.
+
+    Attributes:
+        optimizer: the optimizer, with its learning rate and batch size.
+        stopping: when training stops.
+        validation: fraction of the rows that each chain holds out, in [0, 1).
+        init: initial values `[chain, dim]`.
+        is_drawn: whether these were drawn by the target, so that a share of them will do.
+        seed: seed of the held-out rows and of the orders of minibatches.
+    """
+
+    optimizer: Optimizer
+    stopping: EarlyStopping
+    validation: float
+    init: np.ndarray
+    is_drawn: bool
+    seed: int
+
+    def training(self, target: AbstractTarget) -> Training:
+        """What is trained: rows are held out if each has a log likelihood of its own."""
+        data = target.capability(Rows)
+        if isinstance(data, Missing):
+            return Training(self.optimizer, PosteriorLoss(has_rows=False), target, (), Split(STEPS_PER_EPOCH, 0, 1))
+        pointwise = not isinstance(target.capability(PointwiseLogLikelihood), Missing)
+        num_validation = round(self.validation * data.num_rows) if pointwise else 0
+        num_validation = min(num_validation, data.num_rows - 1)
+        split = Split(data.num_rows, num_validation, min(self.optimizer.batch_size, data.num_rows - num_validation))
+        return Training(self.optimizer, PosteriorLoss(has_rows=True), target, data.rows(), split)
+
+
+def training_jobs(plan: TrainingPlan, target: AbstractTarget, placement: Placement) -> list[AbstractJob]:
+    """Make a job for each group of chains."""
+    made = plan.training(target)
+    return [
+        TrainingJob(plan, made, chains=group, device=device, is_batched=placement.is_batched)
+        for group, device in zip(placement.groups, placement.devices, strict=True)
+    ]
+
+
+class TrainingJob(AbstractJob):
+    """One or more chains of a device, trained until each has stopped."""
+
+    def __init__(self, plan: TrainingPlan, made: Training, *, chains: tuple[int, ...], device: Any, is_batched: bool):
+        super().__init__(chains, made.target)
+        self._plan, self._made, self._device, self._is_batched = plan, on_device(device, made), device, is_batched
+        self._num_batches = made.split.num_batches
+        self._seconds_per_step = 0.0
+        self._num_chunks = 0
+
+    @property
+    def _programs(self) -> Programs:
+        return programs(self._device.platform, is_batched=self._is_batched)
+
+    @property
+    def program(self) -> Hashable:
+        return type(self), self._device
+
+    @property
+    def total(self) -> int:
+        return self.done if self._is_over else int(self._plan.stopping.most_epochs) * self._num_batches
+
+    @property
+    def _is_over(self) -> bool:
+        return bool(np.all(self._plan.stopping.is_over(self.record)))
+
+    @property
+    def is_warmup(self) -> bool:
+        return True
+
+    @property
+    def step_size(self) -> float:
+        return float(self._plan.optimizer.learning_rate or 0.0)
+
+    @property
+    def detail(self) -> str:
+        return f"epoch {int(np.max(self.record.epoch))}, loss {float(np.mean(self.record.loss)):.4g}"
+
+    def start(self) -> None:
+        numbers = np.asarray([[*seed_words(self._plan.seed), chain] for chain in self.chains], np.uint32)
+        init = np.stack([self._plan.init[chain] for chain in self.chains])
+        there = jax.device_put((numbers, init) if self._is_batched else (numbers[0], init[0]), self._device)
+        shares = np.asarray(SHARES if self._plan.is_drawn else (1.0,), init.dtype)
+        self.record = self._programs.begin(self._made, *there, shares)
+
+    def fields(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+        return {LP.name: ((), self.record.position.dtype), "gradients": ((), np.dtype(np.int32))}
+
+    def compile(self) -> None:
+        """Compile the program by taking no steps."""
+        self._train(0)
+
+    def search(self, say: Say) -> None:
+        return None
+
+    def _train(self, count: int) -> Any:
+        return jax.block_until_ready(
+            self._programs.train(self._made, self.record, self._plan.stopping, np.asarray(count, np.int32))
+        )
+
+    def advance(self) -> Chunk:
+        began, before = time.perf_counter(), self._steps()
+        speed = self._seconds_per_step
+        self.record = self._train(max(1, min(LARGEST_COUNT, int(CHUNK_SECONDS / speed))) if speed else 1)
+        taken = self._steps() - before
+        self._seconds_per_step = (time.perf_counter() - began) / max(1, int(taken.max()))
+        self.counters["transitions"] += int(taken.max())
+        fields = {LP.name: -np.atleast_1d(self.record.loss)[:, None], "gradients": taken.astype(np.int32)[:, None]}
+        self._num_chunks += 1
+        return Chunk(self.chains, is_warmup=True, start=self._num_chunks - 1, fields=fields, fault=self._fault())
+
+    def _steps(self) -> np.ndarray:
+        """Steps so far `[chain]`."""
+        return np.atleast_1d(np.asarray(self.record.epoch, np.int64) * self._num_batches + self.record.batch)
+
+    def _fault(self) -> str:
+        is_bad = ~np.isfinite(self.record.loss) & (np.asarray(self.record.epoch) > 0)
+        if not is_bad.any() and np.isfinite(self.record.position).all():
+            return ""
+        return (
+            f"the loss or a weight is not finite. Lower the learning rate of the optimizer of `warm_start`, "
+            f"{self.step_size:g}"
+        )
+
+    @property
+    def positions(self) -> np.ndarray:
+        """Those with the lowest loss on the held-out rows."""
+        return np.atleast_2d(np.asarray(self.record.best))
+
+    def tuning(self) -> dict[str, np.ndarray]:
+        return {"loss": np.atleast_1d(self.record.best_loss), "epoch": np.atleast_1d(self.record.best_epoch)}
+
+    def summaries(self) -> list[Any]:
+        return []
+
+    def about(self) -> dict[str, Any]:
+        return {"optimizer": repr(self._plan.optimizer)}

@@ -1,0 +1,348 @@
+"""Warm starts: an optimizer, and then, if wanted, unadjusted dynamics, find the start of every chain of a run.
+
+They come before the chains and are no part of them. Every chain is optimized from a start of its own, with held-out
+rows and an order of minibatches of its own, so that chains remain independent, and an exact kernel converges to the
+posterior from here as from anywhere.
+"""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from ergonet._errors import CapabilityError, DivergedError, SettingError, TimeLimitError
+from ergonet._fork import require_jax
+from ergonet._keys import derived_seed
+from ergonet._numbers import AbstractSettings
+from ergonet.adaptation.recipes import recipe_of
+from ergonet.draws.callback import NoCallback
+from ergonet.draws.recorder import Recorder
+from ergonet.draws.retention import Every
+from ergonet.draws.store import MemoryStore
+from ergonet.inference.devices import Placement, place, worker_pool
+from ergonet.inference.drive import AbstractStopRule, Diverged, TimeLimit, drive
+from ergonet.inference.jobs import AbstractJob, RunPlan
+from ergonet.inference.progress import WARM_START, AbstractProgress, Tick, choose_progress
+from ergonet.inference.training import EarlyStopping
+from ergonet.inference.training_jobs import TrainingPlan, training_jobs
+from ergonet.inference.trajectory_jobs import TrajectoryPlan, trajectory_jobs
+from ergonet.inference.validation import validate_init, validate_numbers, validate_target
+from ergonet.samplers import _settings as check
+from ergonet.samplers.base import AbstractKernel
+from ergonet.samplers.nuts import NUTS
+from ergonet.samplers.stochastic.optimizers import Adam, Optimizer
+from ergonet.target.capabilities import Rows
+from ergonet.target.contract import AbstractTarget, Missing
+
+PURPOSE = 1  # of the seed that warm starts derive from that of the run
+RATE, BATCH, PATIENCE = 0.005, 32, 100
+ADAM = Adam(learning_rate=RATE, batch_size=BATCH)
+
+
+class WarmStart(AbstractSettings):
+    """An optimizer with early stopping, then, if wanted, a kernel, before the chains of a run.
+
+    The optimizer minimizes the potential of the whole posterior, prior included, in the unconstrained coordinates of
+    the target and from minibatches if it has rows. Each chain holds out rows of its own, and keeps the weights of the
+    epoch with the highest likelihood of these rows. The chain that follows uses all rows. The optimizer
+    starts from `init`, or from 1, 1/2, 1/4 or 1/8 of drawn initial values: the largest share at which the density is at
+    most a nat per row below the highest.
+
+    A target without rows has no held-out rows: the position with the highest density is kept, and an epoch is 10 steps.
+    Such a density must be bounded. That of a hierarchical model with learned scales often is not, and without held-out
+    rows nothing but `most_epochs` keeps the optimizer from its infinite peak.
+
+    Attributes:
+        optimizer: the optimizer, with its learning rate for the mean over rows, and its batch size, which is lowered to
+            the number of rows if there are fewer.
+        most_epochs: maximum number of epochs, at least 1.
+        patience: number of epochs without a better value after which the optimizer stops, at least 1.
+        validation: fraction of the rows that each chain holds out, in [0, 1); 0: the density itself is judged.
+        then: a kernel that goes on from there, such as `MCLMC()`, whose bias does no harm here; None: no kernel.
+        num_transitions: number of its transitions, which all tune it, at least 1.
+    """
+
+    optimizer: Optimizer
+    most_epochs: int
+    patience: int
+    validation: float
+    then: AbstractKernel | None
+    num_transitions: int
+
+    def __init__(
+        self,
+        optimizer: Optimizer | Any = ADAM,
+        *,
+        most_epochs: int = 1000,
+        patience: int = PATIENCE,
+        validation: float = 0.1,
+        then: AbstractKernel | Any = None,
+        num_transitions: int = 1000,
+    ):
+        """Check and keep the settings.
+
+        Raises:
+            SettingError: a setting is out of its range or has the wrong type.
+        """
+        if not isinstance(optimizer, Optimizer):
+            raise SettingError(
+                f"`WarmStart(optimizer=...)` must be an optimizer such as `ergonet.baselines.Adam()`, got "
+                f"{optimizer!r}."
+            )
+        if then is not None and not isinstance(then, AbstractKernel):
+            raise SettingError(f"`WarmStart(then=...)` must be None or a kernel of all rows, got {then!r}.")
+        for name, value in (
+            ("most_epochs", most_epochs),
+            ("patience", patience),
+            ("num_transitions", num_transitions),
+        ):
+            check.require_integer("WarmStart", name, value, 1)
+        check.require_share("WarmStart", "validation", validation)
+        self.optimizer, self.then = optimizer, then
+        self.most_epochs, self.patience = int(most_epochs), int(patience)
+        self.validation, self.num_transitions = float(validation), int(num_transitions)
+
+    def run(
+        self,
+        target: AbstractTarget,
+        *,
+        num_chains: int = 4,
+        seed: int,
+        init: Any = None,
+        devices: int | Sequence[Any] | None = None,
+        progress: bool | AbstractProgress = False,
+        time_limit: float | None = None,
+    ) -> np.ndarray:
+        """Find the starts of chains, `[chain, dim]`: those that `sample` with this `warm_start` finds for NUTS.
+
+        Args:
+            target: what is to be sampled.
+            num_chains: number of chains, at least 1.
+            seed: an integer from 0 to 2^63 - 1; a start does not depend on the numbers of chains and workers.
+            init: where the optimizer starts, `[dim]` or `[chain, dim]`; None: drawn by the target.
+            devices: as in `sample`.
+            progress: as in `sample`.
+            time_limit: seconds after which it stops with an error, above 0; None: no limit.
+
+        Raises:
+            CapabilityError: the rows of the target are streamed.
+            DivergedError: a chain is not finite; names the learning rate.
+            SettingError: a setting is out of its range.
+            StartError: no initial values with a finite density were found.
+            TimeLimitError: the time limit was reached.
+        """
+        require_jax()
+        began = time.perf_counter()
+        validate_target(target, kernel := self.then or NUTS())
+        validate_numbers(num_chains=num_chains, num_warmup=0, num_draws=1, thin=1, seed=seed, time_limit=time_limit)
+        self.check(target)
+        placement, reporter = place(devices, num_chains), choose_progress(progress)
+        jobs = _jobs_of(
+            kernel, 0, _plan(seed, validate_init(init, target.dim, num_chains), num_chains), target, placement
+        )
+        limits = [] if time_limit is None else [TimeLimit(time_limit, began=began)]
+        reporter.begin(len(jobs), len(jobs[0].chains))
+        try:
+            for job in jobs:
+                job.start()
+            with worker_pool(placement.num_workers) as pool:
+                around = Surroundings(placement, pool, limits, reporter)
+                return self.find(jobs, seed, around, is_drawn=init is None).positions
+        finally:
+            reporter.end()
+
+    def check(self, target: AbstractTarget) -> None:
+        """Check that the target can be optimized.
+
+        Raises:
+            CapabilityError: its rows are streamed.
+        """
+        data = target.capability(Rows)
+        if not isinstance(data, Missing) and any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(data.rows())):
+            raise CapabilityError(
+                "`warm_start` keeps all rows on the device: `target` must not be streamed. Leave `warm_start` out, or "
+                "pass `init`, such as the last draw of `sample(target, Adam(...))`."
+            )
+
+    def find(self, jobs: Sequence[AbstractJob], seed: int, around: "Surroundings", *, is_drawn: bool) -> "Found":
+        """Find the starts of the chains of jobs that are at their initial values.
+
+        Args:
+            jobs: the jobs of the run.
+            seed: seed of the run.
+            around: what is shared with it.
+            is_drawn: whether the initial values are draws of the target.
+        """
+        began, target = time.perf_counter(), jobs[0].target
+        own, stages = derived_seed(seed, PURPOSE), Stages(around)
+        stopping = EarlyStopping(np.asarray(self.patience, np.int32), np.asarray(self.most_epochs, np.int32))
+        plan = TrainingPlan(self.optimizer, stopping, self.validation, _positions(jobs), is_drawn, own)
+        trained = stages.run(training_jobs(plan, target, around.placement))
+        positions, origins = _positions(trained), [job.tuning() for job in trained]
+        if self.then is not None:
+            num_chains = len(positions)
+            moved = _jobs_of(
+                self.then, self.num_transitions, _plan(own, positions, num_chains), target, around.placement
+            )
+            positions = _positions(stages.run(moved))
+        if not np.isfinite(positions).all():
+            raise DivergedError(
+                f"A chain of `warm_start` is not finite after {self.num_transitions} transitions of {self.then!r}. "
+                f"Give it a smaller `step_size`, or leave `then` out."
+            )
+        return Found(positions, origins, stages.gradients, time.perf_counter() - began, stages.compile_seconds)
+
+    def about(self) -> dict[str, Any]:
+        """The settings for the record of a run, in JSON types."""
+        stage = (
+            {"then": _in_one_line(self.then), "num_transitions": self.num_transitions} if self.then is not None else {}
+        )
+        return {
+            "optimizer": _in_one_line(self.optimizer),
+            "most_epochs": self.most_epochs,
+            "patience": self.patience,
+            "validation": self.validation,
+            **stage,
+        }
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a warm start shares with the run around it.
+
+    Attributes:
+        placement: where the chains are.
+        executor: advances the jobs.
+        limits: stop rules, such as a time limit.
+        reporter: shows progress.
+    """
+
+    placement: Placement
+    executor: Executor
+    limits: Sequence[AbstractStopRule]
+    reporter: AbstractProgress
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a warm start has found.
+
+    Attributes:
+        positions: a start of each chain, `[chain, dim]`.
+        origins: of each job, the loss of each of its chains on its held-out rows, and its epoch.
+        gradients: number of gradients of each job, on minibatches if the target has rows.
+        seconds: wall-clock seconds in all.
+        compile_seconds: those of compilation.
+    """
+
+    positions: np.ndarray
+    origins: Sequence[dict[str, np.ndarray]]
+    gradients: Sequence[int]
+    seconds: float
+    compile_seconds: float
+
+    def origin(self, job: int) -> dict[str, Any]:
+        """What one of the jobs of the run remembers of it, in JSON types."""
+        of_chains = {name: values.tolist() for name, values in self.origins[job].items()}
+        return of_chains | {"gradients": self.gradients[job], "seconds": self.seconds - self.compile_seconds}
+
+
+class Stages:
+    """Runs the stages of a warm start one after the other, and adds up their costs."""
+
+    def __init__(self, around: Surroundings):
+        self._around = around
+        self.gradients = [0] * len(around.placement.groups)
+        self.compile_seconds = 0.0
+
+    def run(self, jobs: Sequence[AbstractJob]) -> list[AbstractJob]:
+        """Run the jobs of a stage from their start to their end."""
+        around = self._around
+        for job in jobs:
+            job.start()
+        recorder = Recorder(MemoryStore(), Every(1), has_curve=False)  # of warm-ups only, so there is nothing to store
+        recorder.allocate(sum(len(job.chains) for job in jobs), 1, jobs[0].fields())
+        began = time.perf_counter()
+        for job in {job.program: job for job in jobs}.values():
+            job.compile()
+        self.compile_seconds += time.perf_counter() - began
+        for job in jobs:
+            job.search(around.reporter.say)
+        try:
+            ending = drive(
+                jobs,
+                recorder,
+                around.executor,
+                [Diverged(), *around.limits],
+                _Shown(around.reporter, jobs),
+                num_workers=around.placement.num_workers,
+            )
+        except TimeLimitError as error:
+            raise TimeLimitError(
+                "`time_limit` was reached in the warm start, before the first chain. Allow more time, or lower "
+                "`most_epochs` or `num_transitions` of `warm_start`."
+            ) from error
+        spent = [job.counters["gradients"] for job in ending.jobs]
+        self.gradients = [before + now for before, now in zip(self.gradients, spent, strict=True)]
+        return ending.jobs
+
+
+class _Shown(AbstractProgress):
+    """Progress of a warm start, within that of a run."""
+
+    def __init__(self, shown: AbstractProgress, jobs: Sequence[AbstractJob]):
+        self._shown, self._jobs = shown, jobs
+
+    def begin(self, num_jobs: int, chains_per_job: int) -> None:
+        return None
+
+    def say(self, message: str) -> None:
+        self._shown.say(message)
+
+    def tick(self, tick: Tick) -> None:
+        chains = ", ".join(map(str, self._jobs[tick.job].chains))
+        detail = tick.detail or f"{tick.done} of {tick.total} transitions, step {tick.step_size:.3g}"
+        self._shown.tick(replace(tick, phase=WARM_START, detail=f"chain {chains}, {detail}"))
+
+    def end(self) -> None:
+        return None
+
+
+def adam(
+    *,
+    learning_rate: float = RATE,
+    batch_size: int = BATCH,
+    most_epochs: int = 1000,
+    patience: int = PATIENCE,
+    validation: float = 0.1,
+) -> WarmStart:
+    """Adam with early stopping; its settings as numbers, for settings files."""
+    optimizer = Adam(learning_rate=learning_rate, batch_size=batch_size)
+    return WarmStart(optimizer, most_epochs=most_epochs, patience=patience, validation=validation)
+
+
+def _in_one_line(part: Any) -> str:
+    return " ".join(repr(part).split())
+
+
+def _plan(seed: int, init: np.ndarray | None, num_chains: int) -> RunPlan:
+    return RunPlan(num_chains, num_warmup=0, num_draws=0, seed=seed, init=init, callback=NoCallback())
+
+
+def _jobs_of(
+    kernel: AbstractKernel, num_transitions: int, plan: RunPlan, target: AbstractTarget, placement: Placement
+) -> list[AbstractJob]:
+    """Jobs whose transitions all belong to a warm-up."""
+    recipe = recipe_of(None, kernel.warmup(), num_transitions)
+    plan = replace(plan, num_warmup=recipe.num_transitions)
+    return trajectory_jobs(TrajectoryPlan(kernel, recipe, 1, plan), target, placement)
+
+
+def _positions(jobs: Sequence[AbstractJob]) -> np.ndarray:
+    """Positions of the chains of all jobs, `[chain, dim]`."""
+    order = np.argsort([chain for job in jobs for chain in job.chains])
+    return np.concatenate([job.positions for job in jobs])[order]
