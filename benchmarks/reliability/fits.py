@@ -36,7 +36,7 @@ KERNELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "dynamical-b": ({"num_steps": 5}, _hierarchical("non-centered")),
     "sgld": ({"batch_size": 40}, {}),
     "sghmc": ({"batch_size": 40}, {}),
-    "naive-sghmc": ({"batch_size": 40, "num_steps": 4}, {}),
+    "naive-sghmc": ({"batch_size": 40, "num_steps": 4, "learning_rate": 1e-3}, {}),
     "sg-nuts": ({"batch_size": 40, "max_doublings": 3}, {}),
 }
 
