@@ -1,7 +1,7 @@
 """`python -m benchmarks.uci.candidates`: settings from which the default is chosen; writes docs/results/default.md.
 
-A candidate is a set of tables as in a settings file, run by the command. They are compared on splits 5 to 9, so that the
-standard splits 0 to 4 can check what was chosen. Results are kept in build/uci-candidates; nothing runs that is not
+A candidate is a set of tables as in a settings file, run by the command. They are compared on splits 5 to 9, so that
+the standard splits 0 to 4 can check what was chosen. Results are kept in build/uci-candidates; nothing runs that is not
 named by `--candidate`, `--set` and `--split`, except with `--all`.
 """
 

@@ -16,7 +16,7 @@ from benchmarks.uci.tables import CLASSIFICATIONS, REGRESSIONS, TINY, Split
 BDE_PYTHON = ROOT / "build" / "uci-bde" / "bin" / "python"
 COMMAND = "from ergonet.cli.main import main; main()"
 OURS = "ergonet"
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+ONE_THREAD: dict[str, str] = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 @dataclass(frozen=True)

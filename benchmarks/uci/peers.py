@@ -58,7 +58,8 @@ def _linear(_settings: Mapping[str, Any], *, is_classification: bool) -> Scaled:
     from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 
     if is_classification:
-        made = LogisticRegressionCV(scoring="neg_log_loss", max_iter=2000, l1_ratios=(0,), use_legacy_attributes=False)
+        options: dict[str, Any] = {"l1_ratios": (0,), "use_legacy_attributes": False}  # what later versions do
+        made = LogisticRegressionCV(scoring="neg_log_loss", max_iter=2000, **options)
         return Scaled(made, is_classification=True)
     return Scaled(RidgeCV(np.logspace(-3, 3, 13)), is_classification=False)
 
@@ -127,7 +128,7 @@ def _gaussian_process(split: Split) -> dict[str, np.ndarray]:
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-    lengths = np.ones(split.x_train.shape[1])
+    lengths: Any = np.ones(split.x_train.shape[1])
     kernel = ConstantKernel(1.0, (1e-3, 1e4)) * RBF(lengths, (1e-2, 1e4)) + WhiteKernel(0.1, (1e-6, 1e1))
     model = Scaled(GaussianProcessRegressor(kernel, random_state=0), is_classification=False)
     model.fit(split.x_train, split.y_train)

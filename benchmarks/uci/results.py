@@ -142,9 +142,8 @@ def goals(results: Results) -> list[Goal]:
         return holds
 
     def half_the_time(peer: str, name: str) -> bool:
-        return np.mean([*results.values(CPU, OURS, name).values()]) <= 0.5 * np.mean(
-            [*results.values(CPU, peer, name).values()]
-        )
+        mine, theirs = (np.mean([*results.values(CPU, one, name).values()]) for one in (OURS, peer))
+        return bool(mine <= 0.5 * theirs)
 
     def judge(
         names: Iterable[str], peers: Iterable[str], is_good: Callable[[str, str], bool], figure: Figure

@@ -46,7 +46,8 @@ def read_split(path: Path) -> Split:
     """The split that `Split.save` wrote."""
     with np.load(path) as content:
         arrays = {name: content[name] for name in content.files}
-    return Split(**{**arrays, "is_classification": bool(arrays["is_classification"])})
+    is_classification = bool(arrays.pop("is_classification"))
+    return Split(is_classification, **arrays)
 
 
 def load(name: str, split: int, *, data: Path | None) -> Split:
@@ -94,8 +95,8 @@ def _shuffled(x: np.ndarray, y: np.ndarray, split: int) -> Split:
     """A split that keeps the shares of the classes; its number is the seed."""
     from sklearn.model_selection import train_test_split
 
-    x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=TEST_SHARE, stratify=y, random_state=split)
-    return Split(True, x_train, y_train, x_test, y_test)
+    train, test = train_test_split(np.arange(len(y)), test_size=TEST_SHARE, stratify=y, random_state=split)
+    return Split(True, x[train], y[train], x[test], y[test])
 
 
 def _bundled(name: str) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
