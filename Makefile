@@ -25,7 +25,7 @@ QUICK := "not (statistical or slow or browser or gpu)"
 QUICK_COMPILER := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 
 .PHONY: help setup demo test test-fast test-statistical test-browser test-long fuzz coverage lint format bench \
-	reliability reliability-quick docs clean
+	bench-uci 	reliability reliability-quick docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 20
@@ -86,6 +86,15 @@ format: $(STAMP)  ## mend what ruff can mend
 
 bench: $(BENCH_STAMP)  ## speed against the peers; writes docs/results/speed.md
 	$(BIN)/python -m benchmarks.run $(BENCH_ARGUMENTS)
+
+UCI_BDE := build/uci-bde
+$(UCI_BDE)/.complete: $(STAMP)
+	$(BIN)/python -m venv $(UCI_BDE)
+	$(UCI_BDE)/bin/python -m pip install --quiet sklearn-contrib-bde==1.0.2
+	@touch $@
+
+bench-uci: $(UCI_BDE)/.complete  ## tables against other predictors; hours, resumable; writes docs/results/uci.md
+	$(BIN)/python -m benchmarks.uci $(BENCH_ARGUMENTS)
 
 reliability: $(STAMP)  ## kills, crashes, damage, calibration and known faults; hours; writes docs/results/reliability.md
 	$(BIN)/python -m benchmarks.reliability

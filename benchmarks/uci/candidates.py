@@ -1,0 +1,94 @@
+"""`python -m benchmarks.uci.candidates`: settings from which the default is chosen; writes docs/results/default.md.
+
+A candidate is a set of tables as in a settings file, run by the command. They are compared on splits 5 to 9, so that
+the standard splits 0 to 4 can check what was chosen. Results are kept in build/uci-candidates; nothing runs that is not
+named by `--candidate`, `--set` and `--split`, except with `--all`.
+"""
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks import page as pages
+from benchmarks.rounds import ROOT
+from benchmarks.uci.cells import Kept, measure
+from benchmarks.uci.contestants import Contestant, ours
+from benchmarks.uci.results import COVERAGE, CPU, LOG_SCORE, RMSE, Results, summary
+from benchmarks.uci.tables import REGRESSIONS, load
+
+SPLITS = tuple(range(5, 10))
+DEEP = {"network": {"hidden": [16, 16, 16, 16], "activation": "silu"}, "prior": {"name": "normal", "scale": 1.0}}
+WIDE = {"network": {"hidden": [32, 32], "activation": "silu"}}
+NOISY = {"likelihood": {"name": "heteroscedastic-gaussian"}}
+LONG_HMC = {"kernel": {"name": "hmc", "num_steps": 64}}
+CANDIDATES: dict[str, dict[str, Any]] = {
+    "shipped": {},
+    "deep": DEEP,
+    "deep-hmc": {**DEEP, **LONG_HMC},
+    "deep-noisy-hmc": {**DEEP, **NOISY, **LONG_HMC},
+    "deep-hmc-10": {**DEEP, **LONG_HMC, "run": {"num_chains": 10, "num_warmup": 200, "num_draws": 200}},
+    "wide": WIDE,
+    "wide-normal": {**WIDE, "prior": {"name": "normal", "scale": 1.0}},
+    "wide-hmc": {**WIDE, **LONG_HMC},
+}
+"""Tables of settings by name."""
+PREFACE = "Splits {first} to {last}; the standard splits 0 to 4 are kept back to check the choice.\n\n"
+
+
+def contestants() -> list[Contestant]:
+    """The candidates."""
+    return [ours(name, name, tables) for name, tables in CANDIDATES.items()]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure what is named, and write the page."""
+    parser = argparse.ArgumentParser(description="Candidates for the default settings, on UCI tables.")
+    parser.add_argument("--candidate", action="append", choices=list(CANDIDATES), help="measure it; repeat")
+    parser.add_argument("--set", action="append", choices=REGRESSIONS, help="on this table; repeat")
+    parser.add_argument("--split", action="append", type=int, help="on this split; repeat")
+    parser.add_argument("--all", action="store_true", help="measure every candidate: many hours")
+    parser.add_argument("--data", type=Path, help="folder that contains uci/; else ERGONET_DATA")
+    options = parser.parse_args(arguments)
+    out = ROOT / "docs" / "results"
+    kept = Kept(ROOT / "build" / "uci-candidates", out / "default.json")
+    for one in contestants():
+        if not options.all and one.name not in (options.candidate or ()):
+            continue
+        for name in options.set or REGRESSIONS:
+            for split in options.split or SPLITS:
+                if not kept.has(one, name, split):
+                    cell = measure(one, name, split, load(name, split, data=options.data))
+                    kept.add(cell)
+                    print(f"{one.name} {name} {split}: {cell.failed or cell.scores}; {cell.seconds:.0f} s", flush=True)
+    write(out, kept)
+    return 0
+
+
+def write(folder: Path, kept: Kept) -> None:
+    """Write default.md and default.json."""
+    about = pages.describe("python -m benchmarks.uci.candidates", quick=False, settings=CANDIDATES)
+    cells = kept.newest(contestants())
+    results, parts = Results(cells), [PREFACE.format(first=SPLITS[0], last=SPLITS[-1])]
+    for figure in (LOG_SCORE, RMSE, COVERAGE, CPU):
+        rows = [
+            [one, *(summary([*results.values(figure, one, name).values()], figure.pattern) for name in REGRESSIONS)]
+            for one in CANDIDATES
+        ]
+        parts.append(f"### {figure.title}\n{pages.table(('', *REGRESSIONS), rows)}\n")
+    failed = [
+        f"- {cell.contestant}, {cell.table}, split {cell.split} failed: {cell.failed}\n"
+        for cell in cells
+        if cell.failed
+    ]
+    parts += [*failed, "\n## Candidates\n"]
+    settings = [(name, f"`{json.dumps(tables)}`") for name, tables in CANDIDATES.items()]
+    parts.append(pages.table(("name", "settings"), settings))
+    record = {"about": about, "cells": [asdict(cell) for cell in cells]}
+    pages.write_measured(folder / "default", "Candidates for the default", record, "".join(parts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
