@@ -65,7 +65,7 @@ class Fit:
             "data": {"source": "two-moons"},
             "network": {"hidden": [3]},
             "kernel": {"name": self.kernel, **kernel},
-            "run": {**run, "devices": 1},
+            "run": {**run, "devices": 1, "baselines": False},
         }
         return tables | ({"prior": prior} if prior else {})
 

@@ -18,7 +18,7 @@ import pytest
 from ergonet.report import RunRecord
 
 COMMAND = str(Path(sys.executable).with_name("ergonet"))
-TINY = ("--chains", "2", "--warmup", "20", "--draws", "20", "--hidden", "4")
+TINY = ("--chains", "2", "--warmup", "20", "--draws", "20", "--hidden", "4", "--no-baselines")
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +57,14 @@ def houses(folder):
 
 @pytest.fixture(scope="module")
 def regression(ergonet, houses):
-    return ergonet("fit", "houses.csv", "--target", "price", *TINY, "--out", "houses-run", "--strict", code=3)
+    return ergonet(
+        "fit", "houses.csv", "--target", "price", *TINY, "--baselines", "--out", "houses-run", "--strict", code=3
+    )
 
 
 @pytest.fixture(scope="module")
 def digits(ergonet):
-    return ergonet("fit", "digits", "--chains", "2", "--warmup", "20", "--draws", "10")
+    return ergonet("fit", "digits", "--chains", "2", "--warmup", "20", "--draws", "10", "--no-baselines")
 
 
 def test_a_fit_leaves_a_whole_run_directory(regression, folder):
@@ -77,6 +79,9 @@ def test_a_fit_leaves_a_whole_run_directory(regression, folder):
     assert {"rmse", "nll", "calibration"} <= metrics["test"].keys()
     wanted = {"divergences", "max_rhat_function", "min_ess_bulk_function", "min_ess_bulk_weights", "min_ebfmi"}
     assert wanted <= metrics["diagnostics"].keys()
+    assert [one["name"] for one in metrics["baselines"]["methods"]] == ["ridge regression", "gradient boosting"]
+    assert {"rmse", "nll", "calibration"} <= metrics["baselines"]["methods"][0]["test"].keys()
+    assert "Does the network earn its place?" in (run / "report.html").read_text(encoding="utf-8")
     record = RunRecord.load(run)
     assert record.stats["lp"].shape == record.warmup_stats["lp"].shape == (2, 20)
     assert record.evaluation["quantiles"].shape == (len(record.evaluation["levels"]), 12, 1)
@@ -87,6 +92,9 @@ def test_a_fit_says_what_it_does_and_what_is_off(regression):
     for words in ("48 training rows, 12 held out", "2-4-1", "GiB", "Test RMSE", "R-hat", "Divergences", "E-BFMI"):
         assert words in regression.stdout
     assert "GiB" in regression.stderr
+    assert "Ridge regression" in regression.stdout
+    assert "Gradient boosting" in regression.stdout
+    assert "log score" in regression.stdout  # whether the network earns its place
     assert "! " in regression.stdout  # 20 draws are not enough, and it says so
     assert regression.stdout.rstrip().endswith("Report: houses-run/report.html")
 

@@ -14,7 +14,7 @@ from PIL import Image
 from ergonet.report import RunRecord
 
 COMMAND = str(Path(sys.executable).with_name("ergonet"))
-TINY = ("--chains", "2", "--warmup", "20", "--draws", "10", "--hidden", "4", "--quiet")
+TINY = ("--chains", "2", "--warmup", "20", "--draws", "10", "--hidden", "4", "--no-baselines", "--quiet")
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ hidden = [5]
 def test_digits_by_minibatches(run_ergonet, tmp_path):
     (tmp_path / "settings.toml").write_text(SETTINGS)
     arguments = ("--settings", "settings.toml", "--kernel", "sghmc", "--chains", "2", "--warmup", "30", "--draws", "20")
-    answer = run_ergonet("fit", "digits", *arguments, "--out", "run", timeout=180)
+    answer = run_ergonet("fit", "digits", *arguments, "--no-baselines", "--out", "run", timeout=180)
     assert answer.returncode == 0, answer.stderr
     assert "Traceback" not in answer.stderr
     assert "Kinetic temperature" in answer.stdout

@@ -100,6 +100,9 @@ class RunSettings:
         "Stop after this many seconds and keep the draws",
         metavar="SECONDS",
     )
+    baselines: bool = setting(
+        True, rules.switch(), "Compare with linear regression and gradient boosting on the test rows"
+    )
 
 
 def _named(registry: Registry[Any], **settings: Setting) -> dict[str, Any]:

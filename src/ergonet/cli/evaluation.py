@@ -1,7 +1,7 @@
 """Evaluation of draws for the run directory: test predictions, scores and diagnostics."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from ergonet._errors import MemoryPlanError
 from ergonet._keys import key_of
 from ergonet.assembly.settings import Settings
+from ergonet.baselines import comparison
 from ergonet.datasets.dataset import Dataset
 from ergonet.draws.memory import GIB, USABLE_SHARE, free_memory
 from ergonet.draws.samples import Samples
@@ -17,7 +18,7 @@ from ergonet.prediction.predictive import Prediction, predict
 from ergonet.prediction.scores import classification_scores, regression_scores
 from ergonet.runs import metrics
 
-LEVELS = tuple(round(0.05 * step, 2) for step in range(1, 20))
+LEVELS = comparison.LEVELS
 _BYTES = 8
 MOST_SCALE_DRAWS, NUM_PRIOR_DRAWS = 500, 1000
 
@@ -30,11 +31,13 @@ class Evaluation:
         arrays: arrays of `evaluation.npz`, described in `ergonet.report.RunRecord`.
         test: scores; empty without test rows.
         diagnostics: convergence diagnostics of the draws.
+        baselines: scores of simple methods on the same rows, as `comparison.compare` returns them; may be empty.
     """
 
     arrays: Mapping[str, np.ndarray]
     test: Mapping[str, float]
     diagnostics: Mapping[str, Any]
+    baselines: Mapping[str, Any] = field(default_factory=dict)
 
 
 def plan_predictions(settings: Settings, *, rows: int, outputs: int, classes: bool) -> str:
@@ -59,6 +62,21 @@ def plan_predictions(settings: Settings, *, rows: int, outputs: int, classes: bo
     if size > USABLE_SHARE * free:
         raise MemoryPlanError(f"{sentence} Keep fewer draws (`--draws`, with `--thin` to cover the same run).")
     return sentence
+
+
+def with_baselines(found: Evaluation, settings: Settings, dataset: Dataset, *, left: float | None = None) -> Evaluation:
+    """Compare with baselines, if they are wanted and there are test rows.
+
+    Args:
+        found: the evaluation of the network.
+        settings: say whether baselines are wanted, and how long the fit may take.
+        dataset: the data set with its test rows.
+        left: seconds left of the time limit; None: the fit is over.
+    """
+    if not (settings.run.baselines and len(dataset.x_test)):
+        return found
+    baselines = comparison.fit_baselines(dataset, seconds=comparison.seconds_for(settings.run.time_limit, left))
+    return replace(found, baselines=comparison.compare(baselines, dataset, found.arrays))
 
 
 def evaluate(samples: Samples, dataset: Dataset, model: Any) -> Evaluation:
@@ -134,7 +152,7 @@ def _regression(samples: Samples, dataset: Dataset, model: Any) -> tuple[dict[st
     density = np.asarray(prediction.log_density, np.float64)
     density = density - np.log(dataset.preprocessing.target_sd).sum()
     scores = regression_scores(found["mean"], found["truth"], density, found["quantiles"], LEVELS)
-    return found, scores
+    return found | {"log_density": density}, scores
 
 
 def in_units(prediction: Prediction, data: Any) -> dict[str, np.ndarray]:
@@ -170,4 +188,6 @@ def metrics_of(
         "seconds": dict(seconds),
         "test": dict(evaluation.test),
     }
+    if evaluation.baselines:
+        of_test["baselines"] = dict(evaluation.baselines)
     return found | metrics.as_json(of_test)

@@ -99,9 +99,12 @@ def fit(
     with stop.deferred(SIGINT, doing="evaluation"):
         evaluated = time.perf_counter()
         found = evaluation.evaluate(samples, dataset, model)
+        compared = time.perf_counter()
+        left = None if settings.run.time_limit is None else settings.run.time_limit - (compared - began)
+        found = evaluation.with_baselines(found, settings, dataset, left=left)
         now = time.perf_counter()
-        seconds = dict(samples.seconds) | {"prediction": now - evaluated}
-        seconds["total"] = samples.seconds.get("total", 0.0) + before + seconds["prediction"]
+        seconds = dict(samples.seconds) | {"prediction": compared - evaluated, "baselines": now - compared}
+        seconds["total"] = samples.seconds.get("total", 0.0) + before + now - evaluated
         seconds["setup"] = before + samples.seconds.get("setup", 0.0)
         metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds=seconds)
         _finish(directory, metrics, found.arrays, samples)

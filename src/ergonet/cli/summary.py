@@ -7,7 +7,7 @@ from typing import Any
 
 from ergonet._errors import visible
 from ergonet.diagnostics import advice
-from ergonet.report import wording
+from ergonet.report import baselines, wording
 
 Row = tuple[str, str, str]
 
@@ -18,7 +18,7 @@ def rows(metrics: Mapping[str, Any]) -> list[Row]:
     Args:
         metrics: the content of ``metrics.json``.
     """
-    return [*_scores(metrics), *_trust(metrics), *_cost(metrics)]
+    return [*_scores(metrics), *baselines.summary_rows(metrics), *_trust(metrics), *_cost(metrics)]
 
 
 def show(metrics: Mapping[str, Any], *, report: Path | None) -> None:
@@ -29,7 +29,7 @@ def show(metrics: Mapping[str, Any], *, report: Path | None) -> None:
     else:
         _show_plain(table)
     write("")
-    for sentence in sentences(metrics):
+    for sentence in (*baselines.sentences(metrics), *sentences(metrics)):
         write(sentence)
     if report is not None:
         write(f"Report: {report}")
@@ -122,7 +122,11 @@ def _cost(metrics: Mapping[str, Any]) -> list[Row]:
         found.append((name, wording.duration(wording.real(seconds, key)), work))
     return [
         *found,
-        ("In all", wording.duration(wording.real(seconds, "total")), "test predictions and diagnostics included"),
+        (
+            "In all",
+            wording.duration(wording.real(seconds, "total")),
+            "with test predictions, diagnostics and baselines",
+        ),
     ]
 
 

@@ -55,7 +55,7 @@ def _computed(directory: RunDirectory) -> "RunRecord":
     fitting.keep_compiled_programs()
     samples = _described(load(directory.draws, target=fitting.condition(model, dataset)), settings)
     sys.stderr.write(f"{lacking}. They are computed from {samples.num_draws} draws of each chain.\n")
-    found = evaluation.evaluate(samples, dataset, model)
+    found = evaluation.with_baselines(evaluation.evaluate(samples, dataset, model), settings, dataset)
     return RunRecord(
         settings=settings.to_table(),
         metrics=evaluation.metrics_of(settings, dataset, samples, found, seconds=samples.seconds),

@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from ergonet._errors import visible
-from ergonet.report import hyperparameters, mixing, overview, predictions, wording
+from ergonet.report import baselines, hyperparameters, mixing, overview, predictions, wording
 from ergonet.report.record import RunRecord
 
 
@@ -55,6 +55,7 @@ def _render(record: RunRecord) -> str:
         title=overview.title(record),
         story=overview.story(record),
         verdict=overview.verdict(record),
+        baselines=baselines.table(record.metrics),
         fitted=overview.fitted(record),
         scores=overview.score_cards(record),
         trust=overview.trust_cards(record),

@@ -19,7 +19,21 @@ from ergonet.cli.main import app
 from ergonet.draws import checkpoint
 from ergonet.inference.trajectory_jobs import TrajectoryJob
 
-FIT = ["fit", "two-moons", "--hidden", "3", "--chains", "2", "--warmup", "60", "--draws", "20", "--seed", "3"]
+FIT = [
+    "fit",
+    "two-moons",
+    "--hidden",
+    "3",
+    "--chains",
+    "2",
+    "--warmup",
+    "60",
+    "--draws",
+    "20",
+    "--seed",
+    "3",
+    "--no-baselines",
+]
 
 COMMAND = """
 from ergonet.cli.main import main

@@ -1,0 +1,223 @@
+"""Does the network earn its place? Its scores beside those of simple methods, on the same rows.
+
+The methods see the same training rows in the same preprocessing, and have a bounded time. Differences are paired by
+test row, so their standard errors are those of the difference and not of either score.
+"""
+
+import math
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from ergonet.baselines.boosting import BoostedTrees, boosting
+from ergonet.baselines.forecast import Forecast, LeftOutError, Rows
+from ergonet.baselines.linear import LinearBaseline, logistic, ridge
+from ergonet.datasets.dataset import Dataset
+from ergonet.prediction.calibration import standard_error
+from ergonet.prediction.scores import classification_scores, regression_scores
+
+SECONDS = 8.0  # for all baselines of a fit without a time limit
+LIMIT_SHARE = 0.05  # of a time limit
+LINEAR_SHARE = 0.25  # of these seconds
+LEAST_SECONDS = 0.5
+MOST_WORK = 1e7  # rows times features times classes; above, some of the rows are used
+WORK_WITHOUT_CLASSES = 4  # counts as so many classes
+MOST_RIDGE_WORK = 2e9  # operations of a decomposition
+CLEAR = 2.0  # standard errors
+LEVELS = tuple(round(0.05 * step, 2) for step in range(1, 20))
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """The baselines of a data set.
+
+    Attributes:
+        fitted: the methods.
+        left_out: a sentence for each method that was not fitted.
+    """
+
+    fitted: tuple[LinearBaseline | BoostedTrees, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def seconds_for(time_limit: float | None, left: float | None) -> float:
+    """The time that all baselines of a fit may take.
+
+    Args:
+        time_limit: of the fit; None: none.
+        left: of this limit; None: the fit is not watched.
+    """
+    if time_limit is None:
+        return SECONDS
+    most = min(SECONDS, LIMIT_SHARE * time_limit)
+    return most if left is None else min(most, left / 2)
+
+
+def fit_baselines(dataset: Dataset, *, seconds: float) -> Baselines:
+    """Fit ridge or logistic regression and gradient boosting to the training rows.
+
+    Args:
+        dataset: the data set.
+        seconds: for both; boosting does as much as fits, and is left out if that is too little.
+    """
+    for module in ("ensemble", "linear_model"):
+        import_module(f"sklearn.{module}")  # not on the clock
+    rows, began = Rows.of(dataset), time.perf_counter()
+    if seconds < LEAST_SECONDS:
+        return Baselines(left_out=("The baselines were left out: the time limit leaves no time for them.",))
+    if rows.num_classes and len(np.unique(rows.y)) < 2:
+        return Baselines(left_out=("The baselines were left out: the training rows have only one class.",))
+    linear: Callable[..., LinearBaseline] = _logistic if rows.num_classes else _ridge
+    methods: dict[str, Callable[..., Any]] = {
+        "logistic regression" if rows.num_classes else "ridge regression": linear,
+        "gradient boosting": _boosting,
+    }
+    fitted: list[LinearBaseline | BoostedTrees] = []
+    left_out: list[str] = []
+    for name, fit in methods.items():
+        with _failures_as_sentences(name, left_out):
+            fitted.append(fit(rows, began=began, seconds=seconds))
+    return Baselines(tuple(fitted), tuple(left_out))
+
+
+def _ridge(rows: Rows, **_: float) -> LinearBaseline:
+    features = rows.x.shape[1]
+    most = min(
+        MOST_WORK / (WORK_WITHOUT_CLASSES * features),
+        max(MOST_RIDGE_WORK / features**2, math.sqrt(MOST_RIDGE_WORK / features)),
+    )
+    return ridge(rows.at_most(most, seed=0))
+
+
+def _logistic(rows: Rows, *, began: float, seconds: float) -> LinearBaseline:
+    return logistic(_affordable(rows), until=began + LINEAR_SHARE * seconds)
+
+
+def _boosting(rows: Rows, *, began: float, seconds: float) -> BoostedTrees:
+    return boosting(_affordable(rows), until=began + seconds)
+
+
+def _affordable(rows: Rows) -> Rows:
+    return rows.at_most(MOST_WORK / (rows.x.shape[1] * (rows.num_classes or WORK_WITHOUT_CLASSES)), seed=0)
+
+
+@contextmanager
+def _failures_as_sentences(name: str, sentences: list[str]) -> Generator[None]:
+    """On one thread, because small models gain nothing from threads, and on a busy machine lose much."""
+    from threadpoolctl import threadpool_limits
+
+    try:
+        with threadpool_limits(1):
+            yield
+    except LeftOutError as error:
+        sentences.append(f"{name.capitalize()} was left out: {error}")
+    except Exception as error:  # noqa: BLE001  another method's failure must not cost a fit
+        sentences.append(f"{name.capitalize()} failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
+
+
+def compare(baselines: Baselines, dataset: Dataset, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Score the baselines on the test rows, each with the difference of the network's scores from its own.
+
+    Args:
+        baselines: what `fit_baselines` returned.
+        dataset: the data set that they were fitted to.
+        arrays: the network's `probabilities`, or its `mean` and `log_density` `[rows]`, of the test rows, and their
+            `truth`, in units of the data.
+
+    Returns:
+        `methods`, the entries of each; `left_out`, sentences; and `sentence`, whether the network earns its place,
+        if there is a method.
+    """
+    methods: list[dict[str, Any]] = []
+    left_out, own = list(baselines.left_out), _rows_of_network(arrays)
+    for one in baselines.fitted:
+        with _failures_as_sentences(one.name, left_out):
+            scores, rows = _scored(one, dataset, arrays["truth"])
+            entry = {"name": one.name, "says": one.says, "num_train": one.num_train}
+            methods.append({**entry, "test": scores, "difference": _differences(own, rows)})
+    found: dict[str, Any] = {"methods": methods, "left_out": left_out}
+    return found | ({"sentence": verdict(methods)} if methods else {})
+
+
+@dataclass(frozen=True)
+class _RowScores:
+    """Scores of single test rows: `nll` in nats, and `loss`, squared errors or misclassifications."""
+
+    nll: np.ndarray
+    loss: np.ndarray
+    is_squared: bool
+
+
+def _rows_of_network(arrays: Mapping[str, np.ndarray]) -> _RowScores:
+    truth = arrays["truth"]
+    if "probabilities" in arrays:
+        return _of_probabilities(Forecast(arrays["probabilities"], None), truth)
+    return _RowScores(-arrays["log_density"], np.square(arrays["mean"] - truth).mean(axis=1), is_squared=True)
+
+
+def _of_probabilities(forecast: Forecast, truth: np.ndarray) -> _RowScores:
+    wrong = forecast.mean.argmax(axis=1) != truth
+    return _RowScores(-forecast.log_density(truth), wrong.astype(np.float64), is_squared=False)
+
+
+def _scored(
+    one: LinearBaseline | BoostedTrees, dataset: Dataset, truth: np.ndarray
+) -> tuple[dict[str, float], _RowScores]:
+    """Scores of a baseline, and those of single rows, in the units of the data."""
+    units = dataset.preprocessing
+    forecast = one.forecast(np.asarray(dataset.x_test, np.float64).reshape(len(dataset.x_test), -1))
+    if forecast.sd is None:
+        return classification_scores(forecast.mean, truth), _of_probabilities(forecast, truth)
+    density = forecast.log_density(np.asarray(dataset.y_test)) - np.log(units.target_sd).sum()
+    mean, sd = units.inverse_mean(forecast.mean), units.inverse_sd(np.broadcast_to(forecast.sd, forecast.mean.shape))
+    quantiles = mean + sd * ndtri(np.asarray(LEVELS))[:, None, None]
+    rows = _RowScores(-density, np.square(mean - truth).mean(axis=1), is_squared=True)
+    return regression_scores(mean, truth, density, quantiles, LEVELS), rows
+
+
+def _differences(network: _RowScores, baseline: _RowScores) -> dict[str, float]:
+    """Scores of the network minus those of a baseline, with the standard errors of the differences."""
+    nll = network.nll - baseline.nll
+    found = {"nll": float(nll.mean()), "nll_standard_error": standard_error(nll)}
+    if not network.is_squared:
+        wrong = network.loss - baseline.loss
+        return {**found, "error": float(wrong.mean()), "error_standard_error": standard_error(wrong)}
+    roots = [math.sqrt(one.loss.mean()) for one in (network, baseline)]
+    slopes = [one.loss / (2 * root) if root else one.loss for one, root in zip((network, baseline), roots, strict=True)]
+    error = standard_error(slopes[0] - slopes[1])  # the first term of the root's expansion
+    return {**found, "rmse": roots[0] - roots[1], "rmse_standard_error": error}
+
+
+def verdict(methods: Sequence[Mapping[str, Any]]) -> str:
+    """Whether the network earns its place beside the baseline with the best log score, as a sentence."""
+    best = min(methods, key=lambda one: one["test"]["nll"])
+    difference, error = best["difference"]["nll"], best["difference"]["nll_standard_error"]
+    against = f"that of the best baseline, {best['name']}"
+    if not math.isfinite(difference):
+        return f"The network's log score is not finite, so it cannot be compared with {against}."
+    if not math.isfinite(error):
+        return f"One test row cannot say whether the network is better than the best baseline, {best['name']}."
+    decimals = min(max(1 - math.floor(math.log10(error)), 0), 6) if error > 0 else 2
+    figures = f"{abs(difference):.{decimals}f} ± {error:.{decimals}f} nats per row"
+    if difference > CLEAR * error:
+        return f"The network does not earn its place: its log score is worse than {against}, by {figures}."
+    closer = [one for one in methods if _is_closer(one["difference"])]
+    but = f" Its point predictions are clearly worse than those of {closer[0]['name']}." if closer else ""
+    if difference < -CLEAR * error:
+        return f"The network earns its place: its log score is better than {against}, by {figures}.{but}"
+    side = "better" if difference < 0 else "worse"
+    return (
+        f"The network has yet to earn its place: its log score is within error of {against} ({side} by {figures}).{but}"
+    )
+
+
+def _is_closer(difference: Mapping[str, float]) -> bool:
+    """Whether the network has clearly more errors, or larger ones, than a baseline."""
+    key = "rmse" if "rmse" in difference else "error"
+    return difference.get(key, 0.0) > CLEAR * difference.get(f"{key}_standard_error", math.inf)

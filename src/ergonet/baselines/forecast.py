@@ -1,0 +1,92 @@
+"""What baselines of a table have in common: training rows, folds, and predictive distributions."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ergonet._types import Float
+from ergonet.datasets.dataset import Dataset
+
+SMALLEST = float(np.finfo(np.float32).tiny)  # probability, as in the scores
+
+
+class LeftOutError(Exception):
+    """A method that does not suit the data or the time; says why, as the end of "... was left out: "."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Predictive distributions of rows.
+
+    Attributes:
+        mean: predictive means `[rows, targets]`, or class probabilities `[rows, classes]`.
+        sd: standard deviation of the Gaussian error of each target; None: the means are probabilities.
+    """
+
+    mean: Float[np.ndarray, "rows outputs"]
+    sd: Float[np.ndarray, "outputs"] | None
+
+    def log_density(self, y: np.ndarray) -> Float[np.ndarray, "rows"]:
+        """Log density or log probability of the true targets, joint for several targets."""
+        if self.sd is None:
+            return np.log(np.clip(self.mean[np.arange(len(y)), np.asarray(y, int)], SMALLEST, 1.0))
+        scaled = (np.asarray(y, np.float64) - self.mean) / self.sd
+        return -0.5 * (scaled**2).sum(axis=1) - np.log(self.sd).sum() - 0.5 * y.shape[1] * math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Training rows, as the network sees them.
+
+    Attributes:
+        x: inputs `[rows, features]`.
+        y: standardized targets `[rows, targets]`, or class indices `[rows]`.
+        num_classes: number of classes; 0 for regression.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    num_classes: int
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> "Rows":
+        """The training rows of a data set, in double precision."""
+        y = np.asarray(dataset.y_train)
+        x = np.asarray(dataset.x_train, np.float64).reshape(len(y), -1)
+        classes = len(dataset.preprocessing.classes)
+        return cls(x, y if classes else np.asarray(y, np.float64), classes)
+
+    def at_most(self, count: float, *, seed: int) -> "Rows":
+        """So many of the rows, chosen at random; all of them if there are no more."""
+        if len(self.x) <= count:
+            return self
+        chosen = np.sort(np.random.default_rng(seed).choice(len(self.x), max(int(count), 1), replace=False))
+        return Rows(self.x[chosen], self.y[chosen], self.num_classes)
+
+    def folds(self, count: int) -> Iterator[tuple["Rows", "Rows"]]:
+        """Parts of the rows to train on, each with the rows that it leaves out."""
+        fold = np.random.default_rng(0).permutation(len(self.x)) % count
+        for number in range(count):
+            rest, held = (
+                Rows(self.x[some], self.y[some], self.num_classes) for some in (fold != number, fold == number)
+            )
+            yield rest, held
+
+
+def held_out_log_loss(fit: Callable[[Rows], Any], rows: Rows, count: int) -> float:
+    """Mean log loss of the rows of each fold under a fit of the others; folds that cannot be fitted are skipped."""
+    losses = []
+    for rest, held in rows.folds(count):
+        if len(np.unique(rest.y)) > 1 and len(held.x):
+            losses.append(-fit(rest).forecast(held.x).log_density(held.y).mean())
+    return float(np.mean(losses)) if losses else math.inf
+
+
+def of_all_classes(values: Any, classes: np.ndarray, num_classes: int, *, blank: float) -> np.ndarray:
+    """Values of the classes that occur, `[class, ...]`, with a blank for every other one."""
+    complete = np.full((num_classes, *np.shape(values)[1:]), blank)
+    complete[np.asarray(classes, int)] = values
+    return complete

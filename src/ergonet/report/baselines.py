@@ -1,0 +1,77 @@
+"""The scores of simple methods beside those of the network: rows of the summary, and a table of the report."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ergonet.report import wording
+
+SCORES = (
+    ("error", "error", True),
+    ("rmse", "RMSE", False),
+    ("nll", "NLL", False),
+    ("calibration", "calibration error", True),
+)
+
+
+def summary_rows(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """A row for each baseline: its name, its log score, and its other scores."""
+    found = []
+    for one in _methods(metrics):
+        own = [(name, _score(one["test"], key, percent=percent)) for key, name, percent in SCORES if key in one["test"]]
+        shown = dict(own)
+        nll = shown.pop("NLL", "unknown")
+        others = "; ".join(f"{name} {text}" for name, text in shown.items())
+        found.append((str(one["name"]).capitalize(), nll, f"its test NLL; {others}"))
+    return found
+
+
+def sentences(metrics: Mapping[str, Any]) -> list[str]:
+    """Whether the network earns its place, and which baseline is missing."""
+    found = _found(metrics)
+    return [str(one) for one in (found.get("sentence"), *(found.get("left_out") or ())) if one]
+
+
+def table(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The table of the report; empty without baselines.
+
+    Returns:
+        ``names`` of the columns, ``rows`` of texts, ``notes`` on how each method was fitted, and ``sentences``.
+    """
+    methods, told = _methods(metrics), sentences(metrics)
+    if not methods:
+        return {"names": [], "rows": [], "notes": [], "sentences": told} if told else {}
+    compared = [entry for entry in SCORES if entry[0] in methods[0]["difference"]]
+    known = [(key, name, percent) for key, name, percent in SCORES if key in methods[0]["test"]]
+    network: dict[str, Any] = {"name": "this network", "test": metrics.get("test") or {}, "difference": {}}
+    rows = [
+        [
+            str(one["name"]),
+            *(_score(one["test"], key, percent=percent) for key, _, percent in known),
+            *(_score(one["difference"], key, percent=percent) for key, _, percent in compared),
+        ]
+        for one in (network, *methods)
+    ]
+    notes = [
+        f"{str(one['name']).capitalize()}: {one.get('says')}; {wording.plural(int(one['num_train']), 'training row')}."
+        for one in methods
+    ]
+    took = wording.real(metrics.get("seconds") or {}, "baselines")
+    notes += [f"All in {wording.duration(took)}."] if took is not None else []
+    names = ["method", *(name for _, name, _ in known), *(f"{name}: network minus method" for _, name, _ in compared)]
+    return {"names": names, "rows": rows, "notes": notes, "sentences": told}
+
+
+def _found(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = metrics.get("baselines")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _methods(metrics: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list(_found(metrics).get("methods") or ())
+
+
+def _score(scores: Mapping[str, Any], key: str, *, percent: bool) -> str:
+    if key not in scores:
+        return ""
+    pair = wording.with_error(wording.real(scores, key), wording.real(scores, f"{key}_standard_error"), percent=percent)
+    return " ".join(pair).strip()
