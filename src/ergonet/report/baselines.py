@@ -56,7 +56,7 @@ def table(metrics: Mapping[str, Any]) -> dict[str, Any]:
         for one in methods
     ]
     took = wording.real(metrics.get("seconds") or {}, "baselines")
-    notes += [f"All in {wording.duration(took)}."] if took is not None else []
+    notes += [f"The baselines took {wording.duration(took)}."] if took is not None else []
     names = ["method", *(name for _, name, _ in known), *(f"{name}: network minus method" for _, name, _ in compared)]
     return {"names": names, "rows": rows, "notes": notes, "sentences": told}
 

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
+from threadpoolctl import threadpool_limits
 
 from ergonet.baselines import boosting as boosting_module
 from ergonet.baselines import comparison
@@ -24,6 +25,8 @@ NEVER = float("inf")
 @pytest.fixture(autouse=True)
 def few_iterations(monkeypatch):
     monkeypatch.setattr(boosting_module, "MOST_ITERATIONS", 20)
+    with threadpool_limits(1):
+        yield
 
 
 def table(rows=120, *, seed=0, unit=1.0):
@@ -161,6 +164,7 @@ def test_a_method_that_fails_is_a_sentence(monkeypatch):
 
 
 def test_boosting_does_what_fits_in_the_time(monkeypatch):
+    monkeypatch.setattr(boosting_module, "MOST_ITERATIONS", 300)
     now, fit = [0.0], HistGradientBoostingClassifier.fit
 
     def slow_fit(self, x, y):
