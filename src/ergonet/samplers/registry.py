@@ -48,6 +48,7 @@ KERNELS: "Registry[AbstractKernel | AbstractMinibatchKernel]" = Registry(
         "nuts": "ergonet.samplers.nuts:NUTS",
         "xhmc": "ergonet.samplers.xhmc:XHMC",
         "hmc": "ergonet.samplers.hmc:HMC",
+        "mclmc": "ergonet.samplers.mclmc:MCLMC",
         "windowed": "ergonet.samplers.windowed_hmc:WindowedHMC",
         "mala": "ergonet.samplers.mala:MALA",
         "random-walk": "ergonet.samplers.random_walk:RandomWalk",
