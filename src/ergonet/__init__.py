@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ergonet.samplers.gibbs_hmc import GibbsHMC
     from ergonet.samplers.hmc import HMC
     from ergonet.samplers.mala import MALA
+    from ergonet.samplers.mams import MAMS
     from ergonet.samplers.mclmc import MCLMC
     from ergonet.samplers.nuts import NUTS
     from ergonet.samplers.random_walk import RandomWalk
@@ -68,6 +69,7 @@ _HOMES = {
     "GibbsHMC": "ergonet.samplers.gibbs_hmc",
     "HMC": "ergonet.samplers.hmc",
     "MALA": "ergonet.samplers.mala",
+    "MAMS": "ergonet.samplers.mams",
     "MCLMC": "ergonet.samplers.mclmc",
     "NUTS": "ergonet.samplers.nuts",
     "RandomWalk": "ergonet.samplers.random_walk",
@@ -114,6 +116,7 @@ _RENAMED = {
 __all__ = [
     "HMC",
     "MALA",
+    "MAMS",
     "MCLMC",
     "MLP",
     "NUTS",

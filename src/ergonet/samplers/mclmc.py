@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ergonet._errors import CapabilityError
 from ergonet._numbers import Whole, integer, like, optional_real, plain, real, whole
 from ergonet._types import Array, Count, Flag, Float, Int, Position, PRNGKey, Scalar
 from ergonet.draws.statistics import FLOAT, MEAN, SUM, Statistic, statistic, statistics
@@ -35,7 +34,7 @@ from ergonet.hamiltonian.microcanonical import (
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractInfo, AbstractKernel, EnergyVariance, State, Tuning, WarmupNeeds
-from ergonet.samplers.common import first_state
+from ergonet.samplers.common import directed, first_state, require_directions
 from ergonet.target.contract import AbstractDensity
 
 
@@ -217,29 +216,5 @@ class MCLMC(AbstractKernel):
         )
 
     def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
-        return probe_direction(self.integrator, key, target, state, tuning)
-
-
-def require_directions(owner: str, position: Position) -> None:
-    """Check that a position has directions to turn to."""
-    if position.size < 2:
-        raise CapabilityError(
-            f"`{owner}` needs a target of at least 2 dimensions, because it turns a direction; this one has "
-            f"{position.size}. Use `ergonet.HMC()` or `ergonet.NUTS()`."
-        )
-
-
-def directed(key: PRNGKey, state: State) -> MicrocanonicalPhase:
-    """A phase point at `state` with a direction drawn uniformly."""
-    direction = uniform_direction(key, state.position)
-    return MicrocanonicalPhase(
-        state.position, direction, state.potential, state.gradient, jnp.zeros_like(state.potential)
-    )
-
-
-def probe_direction(
-    integrator: MicrocanonicalIntegrator, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning
-) -> Scalar:
-    """Minus the energy error of one step in a direction drawn uniformly."""
-    start = directed(key, state)
-    return start.energy - integrator.step(target, tuning.metric, tuning.step_size, start).energy
+        start = directed(key, state)
+        return start.energy - self.integrator.step(target, tuning.metric, tuning.step_size, start).energy
