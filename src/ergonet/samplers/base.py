@@ -6,6 +6,7 @@ trajectories exactly. Tuning is an argument, so adaptation never recompiles.
 """
 
 import abc
+from dataclasses import fields
 from typing import Any
 
 import equinox as eqx
@@ -88,7 +89,15 @@ class AbstractProposalInfo(AbstractInfo):
 
 
 class WalkInfo(AbstractProposalInfo):
-    """Diagnostics of a proposal without momentum, for which H is the potential."""
+    """Diagnostics of a proposal without momentum, for which H is the potential, or with a direction instead of one.
+
+    The energy of a direction is not a variable of a joint density, so that E-BFMI would say nothing.
+    """
+
+    @staticmethod
+    def of(info: AbstractProposalInfo) -> "WalkInfo":
+        """The diagnostics without the energy."""
+        return WalkInfo(**{field.name: getattr(info, field.name) for field in fields(WalkInfo)})
 
 
 class TrajectoryInfo(AbstractProposalInfo):

@@ -24,7 +24,7 @@ from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.phase import Phase, with_force
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
-from ergonet.samplers.base import State, TrajectoryInfo, Tuning
+from ergonet.samplers.base import AbstractProposalInfo, State, TrajectoryInfo, Tuning
 from ergonet.samplers.common import AbstractAdaptedKernel, Proposal, first_state, refresh
 from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.fixed import AnyPhase, Fixed, FixedTrajectory
@@ -111,7 +111,7 @@ class AbstractStatic(AbstractAdaptedKernel):
         """min(1, exp(H_start - H_end)); 0 if the energy at the end is not finite."""
         return self._proposal(trajectory).probability
 
-    def conclude(self, trajectory: FixedTrajectory) -> tuple[State, TrajectoryInfo]:
+    def conclude(self, trajectory: FixedTrajectory) -> tuple[State, AbstractProposalInfo]:
         return self._proposal(trajectory).conclude(self.accept_probability(trajectory), trajectory.uniform)
 
     def _proposal(self, trajectory: FixedTrajectory) -> Proposal:

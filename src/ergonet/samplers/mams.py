@@ -7,16 +7,17 @@ energy. Length and step size are drawn and learned as in `HMC`. References: Robn
 
 from ergonet._numbers import optional_integer, optional_real, real
 from ergonet._types import Position, PRNGKey
+from ergonet.draws.statistics import Statistic, statistics
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.microcanonical import MicrocanonicalIntegrator, MicrocanonicalPhase
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
-from ergonet.samplers.base import State, Tuning
+from ergonet.samplers.base import State, Tuning, WalkInfo
 from ergonet.samplers.common import directed, require_directions
 from ergonet.samplers.hmc import AbstractStatic
 from ergonet.target.contract import AbstractDensity
-from ergonet.trajectory.fixed import Fixed
+from ergonet.trajectory.fixed import Fixed, FixedTrajectory
 
 
 class MAMS(AbstractStatic):
@@ -60,6 +61,13 @@ class MAMS(AbstractStatic):
     def init(self, target: AbstractDensity, position: Position) -> State:
         require_directions("MAMS", position)
         return super().init(target, position)
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        return statistics(WalkInfo)
+
+    def conclude(self, trajectory: FixedTrajectory) -> tuple[State, WalkInfo]:
+        state, info = super().conclude(trajectory)
+        return state, WalkInfo.of(info)
 
     def start(self, key: PRNGKey, state: State, tuning: Tuning) -> MicrocanonicalPhase:
         return directed(key, state)
