@@ -99,7 +99,7 @@ ARENAS = {
 
 def kernels() -> dict[str, Callable[[], Any]]:
     """The compared kernels, by title."""
-    from ergonet import HMC, MALA, NUTS, XHMC, RandomWalk, WindowedHMC
+    from ergonet import HMC, MALA, MAMS, MCLMC, NUTS, XHMC, RandomWalk, WindowedHMC
 
     return {
         "NUTS": NUTS,
@@ -113,6 +113,8 @@ def kernels() -> dict[str, Callable[[], Any]]:
         "HMC, learned length": HMC,
         "HMC, 32 steps": lambda: HMC(num_steps=32),
         "windowed HMC, 4 of 32": lambda: WindowedHMC(4, num_steps=32),
+        "MAMS, learned length": MAMS,
+        "MCLMC (biased)": MCLMC,
         "MALA": MALA,
         "random walk": RandomWalk,
     }
@@ -143,7 +145,7 @@ def run_once(arena: Arena, kernel: Any, settings: Mapping[str, int], seed: int) 
         "per_gradient": 1000 * least / gradients if gradients else 0.0,
         "per_second": least / seconds,
         "gradients": gradients / values.shape[0] / values.shape[1],
-        "acceptance": float(samples.stats["acceptance_rate"].mean()),
+        "acceptance": float(np.mean(samples.stats.get("acceptance_rate", np.nan))),  # MCLMC has none
         "divergences": float(samples.stats["diverging"].sum()),
         "deviation": float(values[:, :, 0].std()),
     }

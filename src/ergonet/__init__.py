@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ergonet.samplers.gibbs_hmc import GibbsHMC
     from ergonet.samplers.hmc import HMC
     from ergonet.samplers.mala import MALA
+    from ergonet.samplers.mams import MAMS
+    from ergonet.samplers.mclmc import MCLMC
     from ergonet.samplers.nuts import NUTS
     from ergonet.samplers.random_walk import RandomWalk
     from ergonet.samplers.stochastic import noise_model as noise_models
@@ -67,6 +69,8 @@ _HOMES = {
     "GibbsHMC": "ergonet.samplers.gibbs_hmc",
     "HMC": "ergonet.samplers.hmc",
     "MALA": "ergonet.samplers.mala",
+    "MAMS": "ergonet.samplers.mams",
+    "MCLMC": "ergonet.samplers.mclmc",
     "NUTS": "ergonet.samplers.nuts",
     "RandomWalk": "ergonet.samplers.random_walk",
     "WindowedHMC": "ergonet.samplers.windowed_hmc",
@@ -112,6 +116,8 @@ _RENAMED = {
 __all__ = [
     "HMC",
     "MALA",
+    "MAMS",
+    "MCLMC",
     "MLP",
     "NUTS",
     "SGHMC",

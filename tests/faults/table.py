@@ -210,4 +210,18 @@ FAULTS = (
         "ratio = jnp.exp(self.start.potential - self.end.potential)",
         (FIXED, "balances"),
     ),
+    Fault(
+        "MAMS forgets the growth of the kinetic energy",
+        "hamiltonian/microcanonical.py",
+        "        return self.potential + self.kinetic_energy\n",
+        "        return self.potential\n",
+        (JOINT, "invariant and mams"),
+    ),
+    Fault(
+        "the direction of a microcanonical kernel is not uniform",
+        "hamiltonian/microcanonical.py",
+        "jax.random.normal(key, like.shape, like.dtype)))",
+        "jax.random.uniform(key, like.shape, like.dtype)))",
+        (JOINT, "invariant and mams"),
+    ),
 )

@@ -18,6 +18,7 @@ import ergonet
 from ergonet import (
     HMC,
     MALA,
+    MAMS,
     MLP,
     NUTS,
     SGHMC,
@@ -97,6 +98,12 @@ KERNELS: dict[str, tuple[str, Any, str | None]] = {
     "hmc, yoshida": ("bananas", HMC(**FIXED, integrator="yoshida"), None),
     "windowed": ("bananas", WindowedHMC(3, **FIXED, step_jitter=0.25), "diagonal"),
     "windowed, all states": ("bananas", WindowedHMC(7, **FIXED, metric="dense"), "dense"),
+    "mams": ("bananas", MAMS(num_steps=6, step_size=1.0, step_jitter=0.25), "diagonal"),
+    "mams, minimal norm": (
+        "bananas",
+        MAMS(num_steps=3, step_size=2.0, integrator="minimal-norm", metric="dense"),
+        "dense",
+    ),
     "mala": ("bananas", MALA(step_size=1.0), "diagonal"),
     "random walk": ("bananas", RandomWalk(step_size=1.0), "diagonal"),
     "nuts": ("bananas", NUTS(**TREE), "diagonal"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ergonet import HMC, MALA, NUTS, XHMC, DynamicalA, DynamicalB, GibbsHMC, RandomWalk, WindowedHMC
+from ergonet import HMC, MALA, MAMS, NUTS, XHMC, DynamicalA, DynamicalB, GibbsHMC, RandomWalk, WindowedHMC
 from tests.laws.joint import Step
 
 pytestmark = pytest.mark.statistical
@@ -27,6 +27,7 @@ ROWS: dict[str, tuple[Any, str, int, tuple[float, ...]]] = {
     "hmc, random direction": (HMC(**STATIC, direction="random", step_jitter=0.3), "bananas", CHEAP, (0.7, 1.4)),
     "windowed": (WindowedHMC(3, **STATIC), "bananas", MANY, (1.0, 1.4)),
     "windowed, most states": (WindowedHMC(5, **STATIC), "bananas", CHEAP, (1.0, 1.4)),
+    "mams": (MAMS(**STATIC), "bananas", CHEAP, (0.7, 1.4, 2.8)),
     "mala": (MALA(metric="identity"), "bananas", CHEAP, (0.8, 1.6, 2.4)),
     "random walk": (RandomWalk(metric="identity"), "bananas", CHEAP, (1.0, 2.5, 6.0)),
     "nuts": (NUTS(**TREE), "bananas", CHEAP, (0.5, 1.0, 1.6)),

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import pytest
 
-from ergonet import HMC, MALA, NUTS, XHMC, DynamicalA, DynamicalB, GibbsHMC, RandomWalk, WindowedHMC
+from ergonet import HMC, MALA, MAMS, NUTS, XHMC, DynamicalA, DynamicalB, GibbsHMC, RandomWalk, WindowedHMC
 from ergonet.models import precision
 from ergonet.models.prior import normal_gamma
 from ergonet.samplers.base import AbstractKernel
@@ -60,6 +60,7 @@ ROWS = {
     "nuts": ("leaf", "non-centered", tree(0.2)),
     "xhmc": ("leaf", "non-centered", tree(0.2, XHMC)),
     "windowed": ("leaf", "non-centered", windowed(0.2)),
+    "mams": ("leaf", "non-centered", MAMS(num_steps=4, step_size=0.6, metric="identity")),
     "mala": ("leaf", "non-centered", MALA(step_size=0.25, metric="identity")),
     "random walk": ("leaf", "non-centered", RandomWalk(step_size=0.1, metric="identity")),
     "gibbs, nuts, adapted": ("leaf", "centered", gibbs(tree(0.22))),

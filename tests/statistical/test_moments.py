@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import HMC, MALA, NUTS, XHMC, WindowedHMC
+from ergonet import HMC, MALA, MAMS, NUTS, XHMC, WindowedHMC
 from ergonet.adaptation.recipes import stan_windows
 from ergonet.adaptation.stages import Stage, Warmup
 from ergonet.adaptation.step_size import StepSizeLearner
@@ -31,6 +31,8 @@ KERNELS = {
     "hmc, random direction": lambda: HMC(
         target_acceptance=0.7, num_steps=12, metric="dense", direction="random", step_jitter=0.1
     ),
+    "mams": lambda: MAMS(target_acceptance=0.7, num_steps=12, metric="dense"),
+    "mams, tuned length": lambda: MAMS(target_acceptance=0.7),
     "hmc, two-stage": lambda: HMC(target_acceptance=0.7, num_steps=6, metric="dense", integrator="two-stage"),
 }
 # With 2500 draws of the correlated density |z| was 4.05: under a dense metric its squares share a slow radius.

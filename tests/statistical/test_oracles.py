@@ -3,6 +3,7 @@
 from typing import Any
 
 import blackjax
+import blackjax.mcmc.integrators as theirs
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,12 +11,19 @@ import pytest
 from numpyro import infer
 
 import ergonet
-from ergonet import HMC, NUTS, Target
+from ergonet import HMC, MAMS, NUTS, Target
+from ergonet.hamiltonian.metric import DiagonalMetric
+from ergonet.hamiltonian.microcanonical import MicrocanonicalIntegrator, MicrocanonicalPhase, uniform_direction
+from ergonet.hamiltonian.registry import INTEGRATORS
 from tests.statistical.densities import logistic, z_between
 
 pytestmark = pytest.mark.statistical
 
-KERNELS = {"nuts": lambda: NUTS(target_acceptance=0.7), "hmc": lambda: HMC(target_acceptance=0.7)}
+KERNELS = {
+    "nuts": lambda: NUTS(target_acceptance=0.7),
+    "hmc": lambda: HMC(target_acceptance=0.7),
+    "mams": lambda: MAMS(target_acceptance=0.7),
+}
 DRAWS, CHAINS = 3000, 4
 
 
@@ -59,3 +67,30 @@ def test_a_logistic_regression_agrees_with_the_oracle(request, kernel, oracle):
     )
     scores = z_between(samples.positions, request.getfixturevalue(oracle))
     assert np.max(np.abs(scores)) < 4, scores
+
+
+@pytest.mark.parametrize(
+    ("name", "oracle"),
+    [("leapfrog", theirs.isokinetic_velocity_verlet), ("minimal-norm", theirs.isokinetic_mclachlan)],
+)
+@pytest.mark.parametrize("step_size", [0.3, 4.0])
+def test_microcanonical_steps_are_those_of_blackjax(name, oracle, step_size):
+    """Position, direction and energy error of five steps, to rounding."""
+    with jax.enable_x64(True):
+        density = logistic()
+        target = Target.from_logdensity(density, jnp.zeros(10))
+        position = 0.3 * jax.random.normal(jax.random.key(0), (10,))
+        direction = uniform_direction(jax.random.key(1), position)
+        scale = jnp.linspace(0.5, 1.5, 10)
+        potential, gradient = jax.value_and_grad(target.potential)(position)
+        ours = MicrocanonicalPhase(position, direction, potential, gradient, jnp.zeros(()))
+        steps = MicrocanonicalIntegrator(INTEGRATORS.make(name))
+        state: Any = theirs.IntegratorState(position, direction, *jax.value_and_grad(density)(position))
+        step, kinetic = oracle(density, scale**2), 0.0
+        for _ in range(5):
+            ours = steps.step(target, DiagonalMetric(scale=scale), jnp.asarray(step_size), ours)
+            state, growth = step(state, step_size)
+            kinetic += growth
+        np.testing.assert_allclose(ours.position, state.position, rtol=1e-9)
+        np.testing.assert_allclose(ours.direction, state.momentum, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(ours.kinetic_energy, kinetic, rtol=1e-9)

@@ -5,6 +5,7 @@ for every density, even one that is flat or not finite near the initial values.
 """
 
 import math
+from dataclasses import replace
 
 import jax.numpy as jnp
 from jax import lax
@@ -19,7 +20,7 @@ MOST_DOUBLINGS = 50
 
 def with_step_size(tuning: Tuning, step_size: Scalar) -> Tuning:
     """Replace the step size of a tuning."""
-    return Tuning(step_size=step_size, metric=tuning.metric, num_steps=tuning.num_steps)
+    return replace(tuning, step_size=step_size)
 
 
 def find_first_step(

@@ -23,8 +23,9 @@ from ergonet.target.contract import AbstractDensity
 ORDER = (
     "metric",
     "num_steps",
+    "memory",
     "step_size",
-)  # the step size comes last, because it is searched for the metric and length just learned
+)  # the step size comes last, because it is searched for the metric, length and memory just learned
 
 
 class Adaptation(eqx.Module):

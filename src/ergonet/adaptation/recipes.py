@@ -11,17 +11,21 @@ from typing import Any
 
 from ergonet._checks import is_integer
 from ergonet._errors import SettingError
+from ergonet.adaptation.energy_variance import EnergyVarianceLearner
 from ergonet.adaptation.learner import AbstractLearner
 from ergonet.adaptation.length import LengthLearner
+from ergonet.adaptation.memory import MemoryLearner
 from ergonet.adaptation.metric import MetricLearner
 from ergonet.adaptation.stages import Stage, Warmup
 from ergonet.adaptation.step_size import StepSizeLearner
 from ergonet.samplers import _settings as check
-from ergonet.samplers.base import WarmupNeeds
+from ergonet.samplers.base import EnergyVariance, WarmupNeeds
 
 __all__ = [
     "AbstractLearner",
+    "EnergyVarianceLearner",
     "LengthLearner",
+    "MemoryLearner",
     "MetricLearner",
     "Stage",
     "StepSizeLearner",
@@ -40,9 +44,8 @@ STEP_SHARE = 0.25  # of these; lengths cannot be compared while the step size os
 
 def default_learner(name: str, needs: WarmupNeeds) -> AbstractLearner:
     """The default learner of a field of `Tuning`."""
-    if name == "metric":
-        return MetricLearner()
-    return LengthLearner() if name == "num_steps" else StepSizeLearner(needs.target_acceptance)
+    fixed = {"metric": MetricLearner, "num_steps": LengthLearner, "memory": MemoryLearner}
+    return fixed[name]() if name in fixed else _of_step_size(needs)
 
 
 def recipe_of(choice: Any, needs: WarmupNeeds, num_warmup: int) -> Warmup:
@@ -68,24 +71,25 @@ def stan_windows(needs: WarmupNeeds, num_warmup: int) -> Warmup:
         num_warmup: total number of transitions, at least 0.
     """
     check_num_warmup(num_warmup)
-    num_length = round(LENGTH_SHARE * num_warmup) if "num_steps" in needs.learned else 0
+    lasting = [default_learner(name, needs) for name in ("num_steps", "memory") if name in needs.learned]
+    num_length = round(LENGTH_SHARE * num_warmup) if lasting else 0
     stages = _windows(needs, num_warmup - num_length)
     if num_length:
         found = round(STEP_SHARE * num_length)
         length = [
             *([Stage("step size", found, _step_size(needs))] if found else []),
-            Stage("length", num_length - found, (LengthLearner(), *_step_size(needs, settles=True))),
+            Stage("length", num_length - found, (*lasting, *_step_size(needs, settles=True))),
         ]
         renewals = [index for index, stage in enumerate(stages) if any(one.rescales for one in stage.learners)]
         place = (renewals[-1] if renewals else 0) + 1  # always after the first stage, which finds the posterior
         stages = [*stages[:place], *length, *stages[place:]]
-    return Warmup(tuple(stages))
+    return Warmup(tuple(_scheduled(stages, needs)))
 
 
 def step_size_only(needs: WarmupNeeds, num_warmup: int) -> Warmup:
     """A warm-up that learns only the step size, with a fixed metric and length."""
     check_num_warmup(num_warmup)
-    return Warmup(tuple(_step_size_alone(needs, num_warmup)))
+    return Warmup(tuple(_scheduled(_step_size_alone(needs, num_warmup), needs)))
 
 
 def burn_in_then_step_size(needs: WarmupNeeds, num_warmup: int, *, burn_in: float = 0.2) -> Warmup:
@@ -106,7 +110,7 @@ def burn_in_then_step_size(needs: WarmupNeeds, num_warmup: int, *, burn_in: floa
     check.require_share("burn_in_then_step_size", "burn_in", burn_in)
     first = int(burn_in * num_warmup)
     burning = [Stage("burn-in", first)] if first else []
-    return Warmup((*burning, *_step_size_alone(needs, num_warmup - first)))
+    return Warmup((*burning, *_scheduled(_step_size_alone(needs, num_warmup - first), needs)))
 
 
 def check_num_warmup(num_warmup: Any) -> None:
@@ -117,7 +121,27 @@ def check_num_warmup(num_warmup: Any) -> None:
 
 def _step_size(needs: WarmupNeeds, *, settles: bool = False) -> tuple[AbstractLearner, ...]:
     """The learner of the step size, if the kernel needs one."""
-    return (StepSizeLearner(needs.target_acceptance, settles),) if "step_size" in needs.learned else ()
+    return (_of_step_size(needs, settles=settles),) if "step_size" in needs.learned else ()
+
+
+def _of_step_size(needs: WarmupNeeds, *, settles: bool = False) -> AbstractLearner:
+    if isinstance(needs.step_size_aim, EnergyVariance):
+        return EnergyVarianceLearner(needs.step_size_aim.last)
+    return StepSizeLearner(needs.step_size_aim, settles)
+
+
+def _scheduled(stages: list[Stage], needs: WarmupNeeds) -> list[Stage]:
+    """The same stages, in which the aim for energy errors changes geometrically from the first to its last value."""
+    aim, total = needs.step_size_aim, sum(stage.num_transitions for stage in stages)
+    if not isinstance(aim, EnergyVariance) or aim.first == aim.last:
+        return stages
+    factor, done, scheduled = (aim.last / aim.first) ** (1 / total), 0, []
+    for stage in stages:
+        learner = EnergyVarianceLearner(aim.first * factor**done, factor)
+        learners = (learner if isinstance(one, EnergyVarianceLearner) else one for one in stage.learners)
+        scheduled.append(Stage(stage.name, stage.num_transitions, tuple(learners)))
+        done += stage.num_transitions
+    return scheduled
 
 
 def _step_size_alone(needs: WarmupNeeds, total: int) -> list[Stage]:

@@ -11,7 +11,7 @@ from ergonet.adaptation.dual_averaging import DualAveraging
 from ergonet.adaptation.initial_step import find_first_step, with_step_size
 from ergonet.adaptation.learner import AbstractLearner, Ending, Transition
 from ergonet.samplers import _settings as check
-from ergonet.samplers.base import State, Tuning
+from ergonet.samplers.base import AbstractProposalInfo, State, Tuning
 from ergonet.target.contract import AbstractDensity
 
 
@@ -50,6 +50,7 @@ class StepSizeLearner(AbstractLearner):
 
     def observe(self, memory: DualAveraging, tuning: Tuning, transition: Transition) -> tuple[DualAveraging, Tuning]:
         info, aim = transition.info, self.target_acceptance
+        assert isinstance(info, AbstractProposalInfo), "only a kernel with a Metropolis correction has an acceptance"
         memory, step_size = dual_averaging.update(
             memory, info.acceptance, aim, settling=self.settles, diverging=info.diverging
         )

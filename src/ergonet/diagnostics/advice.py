@@ -17,6 +17,7 @@ LARGEST_ACCEPTANCE_GAP: Final = 0.1
 KINETIC_TEMPERATURES: Final = (0.5, 2.0)
 SMALLEST_MINIBATCH_ACCEPTANCE: Final = 0.1
 LARGEST_ROUNDING_ERROR: Final = 0.2
+LARGEST_ENERGY_VARIANCE: Final = 0.01
 STANDSTILL: Final = "a standstill"
 STORM: Final = "a storm of divergences"
 
@@ -144,7 +145,8 @@ def _divergences(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
     target = _number(diagnostics, "target_acceptance")
     remedy = f"Raise the target acceptance (now {target:g}) to 0.9 or 0.95"
     if not math.isfinite(target):
-        remedy = "Use a smaller step size"
+        is_biased = math.isfinite(_number(diagnostics, "energy_variance"))
+        remedy = "Use a smaller `energy_variance`" if is_biased else "Use a smaller step size"
     return [
         Finding(
             problem=True,
@@ -267,6 +269,20 @@ def _acceptance(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
     ]
 
 
+def _biased(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
+    variance = _number(diagnostics, "energy_variance")
+    if not math.isfinite(variance):
+        return []
+    return [
+        Finding(
+            problem=variance > LARGEST_ENERGY_VARIANCE,
+            sentence="The draws are biased by the step size, because the kernel has no Metropolis correction: the mean "
+            f"square of its energy errors is {variance:.1g} per dimension. Compare with `MAMS`, which is exact, or "
+            "use a smaller `energy_variance`.",
+        )
+    ]
+
+
 def _metric(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
     counts = (_number(diagnostics, name) for name in ("rejected_metrics", "refused_metrics"))  # the latter: older runs
     count = next((one for one in counts if one > 0), 0)
@@ -338,6 +354,7 @@ _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], .
     _energy,
     _saturation,
     _acceptance,
+    _biased,
     _metric,
     _temperature,
     _clipped,

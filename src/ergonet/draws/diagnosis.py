@@ -71,6 +71,8 @@ def _of_trajectories(record: Record) -> dict[str, Any]:
         found["mean_acceptance"] = float(stats["acceptance_rate"].mean())
     if "n_steps" in stats:
         found["mean_steps_per_draw"] = float(np.mean(mean_per_draw(stats["n_steps"])))
+    if "energy_variance" in stats:
+        found["energy_variance"] = float(stats["energy_variance"].mean())
     if has_momentum(stats):
         found["min_ebfmi"] = float(np.min(e_bfmi(stats["energy"])))
     return found

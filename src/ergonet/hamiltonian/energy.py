@@ -19,7 +19,7 @@ def kinetic_energy(momentum: Position) -> Scalar:
 
 def total_energy(phase: Phase) -> Scalar:
     """U + K of a phase point."""
-    return phase.potential + kinetic_energy(phase.momentum)
+    return phase.energy
 
 
 def momentum_products(momentum: Position, previous: Position) -> tuple[Scalar, Scalar]:

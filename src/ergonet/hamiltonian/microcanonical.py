@@ -22,6 +22,7 @@ from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.target.contract import AbstractDensity
 
+LARGEST_TIME = 40.0  # of partial refreshment, in memories: nothing is left of the direction
 SMALL_KICK = 1.0  # below it a formula for small d is used, above it one for large d, without overflow of e^d
 
 
@@ -67,7 +68,7 @@ def partially_refreshed(key: PRNGKey, direction: Position, time: Scalar, memory:
             the direction stays.
     """
     noise = lax.optimization_barrier(jax.random.normal(key, direction.shape, direction.dtype))
-    nu = jnp.sqrt(jnp.expm1(2 * time / memory) / direction.size)
+    nu = jnp.sqrt(jnp.expm1(jnp.minimum(2 * time / memory, LARGEST_TIME)) / direction.size)
     return _normalized(direction + nu * noise)
 
 
@@ -87,7 +88,7 @@ def kicked(direction: Position, force: Position, size: Scalar) -> tuple[Position
     growth = (dim - 1) * jnp.where(d < SMALL_KICK, of_small, of_large)
     length = jnp.sqrt(jnp.sum(shrunk * shrunk))  # 0 only straight uphill
     turned = jnp.where((norm > 0) & (length > 0), shrunk / jnp.where(length > 0, length, 1.0), direction)
-    return turned, jnp.where(norm > 0, growth, 0.0)
+    return turned, jnp.where(norm == 0, 0.0, growth)  # NaN where the force is not finite
 
 
 def _normalized(vector: Array) -> Array:

@@ -58,6 +58,11 @@ class Phase(AbstractPoint):
     force: Position | None = None
 
     @property
+    def energy(self) -> Scalar:
+        """U + |r|^2 / 2."""
+        return self.potential + 0.5 * jnp.dot(self.momentum, self.momentum)
+
+    @property
     def point(self) -> Point:
         """This phase without the potential."""
         return Point(self.position, self.momentum, self.gradient, self.force)

@@ -261,10 +261,11 @@ class TrajectoryJob(AbstractJob):
         return [jax.tree.map(lambda leaf, index=index: leaf[index], tree) for index in range(len(self.chains))]
 
     def tuning(self) -> dict[str, np.ndarray]:
-        records = self._each(self.record.chains)
+        records, memory = self._each(self.record.chains), self.record.chains.tuning.memory
         reports = [self._plan.adaptations.sampling.report(one.memories) for one in records]
         return {
             "step_size": np.stack([np.asarray(one.tuning.step_size) for one in records]),
+            **({} if memory is None else {"memory": np.stack([np.asarray(one.tuning.memory) for one in records])}),
             "num_steps": np.stack([np.asarray(one.tuning.num_steps) for one in records]),
             "inverse_mass_matrix": np.stack(
                 [np.asarray(one.tuning.metric.inverse_mass_matrix(one.state.position)) for one in records]
@@ -280,6 +281,7 @@ class TrajectoryJob(AbstractJob):
         return {
             "kernel": type(kernel).__name__,
             "kernel_settings": repr(kernel),
+            "is_corrected": kernel.is_corrected,
             "target_acceptance": warmup.target_acceptance if "step_size" in kernel.warmup().learned else None,
             "max_doublings": getattr(kernel, "max_doublings", None),
             "thin": self._plan.thin,

@@ -6,11 +6,13 @@ trajectories exactly. Tuning is an argument, so adaptation never recompiles.
 """
 
 import abc
+from dataclasses import fields
 from typing import Any
 
 import equinox as eqx
 import numpy as np
 
+from ergonet._errors import SettingError
 from ergonet._numbers import AbstractSettings
 from ergonet._types import Array, Bool, Count, Flag, Float, Int, Position, PRNGKey, Scalar
 from ergonet.draws.statistics import (
@@ -44,25 +46,25 @@ class Tuning(eqx.Module):
         step_size: step size for standardized momenta, above 0.
         metric: the inverse mass matrix.
         num_steps: length of a static trajectory in steps, at least 1.
+        memory: time in which the direction of a microcanonical kernel decorrelates; None for other kernels.
     """
 
     step_size: Scalar
     metric: AbstractMetric
     num_steps: Count
+    memory: Scalar | None = None
 
 
 class AbstractInfo(AbstractDiagnostics):
     """Diagnostics of one transition of any kernel; one array `[chain, draw]` per field in `samples.stats`.
 
     Attributes:
-        acceptance: the acceptance statistic used by step-size adaptation, in [0, 1].
         gradients: number of potential gradients of the transition.
         diverging: whether an energy error was above 1000 or not finite; see `random_walk.py` for random walks.
         nonfinite: whether some energy was not finite.
         moved: whether the position changed.
     """
 
-    acceptance: Float[Array, "..."] = statistic("acceptance_rate", FLOAT, LAST)
     gradients: Int[Array, "..."] = statistic("gradients", np.int32, SUM)
     diverging: Bool[Array, "..."] = statistic("diverging", np.bool_, ANY)
     nonfinite: Bool[Array, "..."] = statistic("nonfinite", np.bool_, ANY)
@@ -73,19 +75,29 @@ class AbstractProposalInfo(AbstractInfo):
     """Diagnostics of a transition that weights states by their energy.
 
     Attributes:
+        acceptance: the acceptance statistic used by step-size adaptation, in [0, 1].
         energy_error: H - H_start of the returned state; 0 if the proposal was rejected.
         max_energy_error: the value of H - H_start furthest from 0 among the states that could have been returned or
             that ended the trajectory; for a static trajectory its end, accepted or not.
         num_steps: number of integrator steps, or of proposals.
     """
 
+    acceptance: Float[Array, "..."] = statistic("acceptance_rate", FLOAT, LAST)
     energy_error: Float[Array, "..."] = statistic("energy_error", FLOAT, LAST)
     max_energy_error: Float[Array, "..."] = statistic("max_energy_error", FLOAT, FURTHEST)
     num_steps: Int[Array, "..."] = statistic("n_steps", np.int32, SUM)
 
 
 class WalkInfo(AbstractProposalInfo):
-    """Diagnostics of a proposal without momentum, for which H is the potential."""
+    """Diagnostics of a proposal without momentum, for which H is the potential, or with a direction instead of one.
+
+    The energy of a direction is not a variable of a joint density, so that E-BFMI would say nothing.
+    """
+
+    @staticmethod
+    def of(info: AbstractProposalInfo) -> "WalkInfo":
+        """The diagnostics without the energy."""
+        return WalkInfo(**{field.name: getattr(info, field.name) for field in fields(WalkInfo)})
 
 
 class TrajectoryInfo(AbstractProposalInfo):
@@ -110,28 +122,57 @@ class TreeInfo(AbstractProposalInfo):
     tree_depth: Int[Array, "..."] = statistic("tree_depth", np.int32, MAX)
 
 
+class EnergyVariance(eqx.Module):
+    """Aim of the step size of a kernel without a Metropolis correction: the variance of its energy errors.
+
+    Attributes:
+        first: mean square of the energy error of a step, per dimension, at the start of a warm-up.
+        last: the same at its end; in between it changes geometrically.
+    """
+
+    first: float
+    last: float
+
+
 class WarmupNeeds(eqx.Module):
     """What the warm-up of a kernel should learn; the learners are in `ergonet.adaptation`.
 
     Attributes:
-        target_acceptance: target of the step-size adaptation, in (0, 1).
+        step_size_aim: aim of the step-size adaptation: an acceptance in (0, 1), or energy errors of a given size.
         learned: the fields of `Tuning` to learn, without those that the user has given.
     """
 
-    target_acceptance: float
+    step_size_aim: float | EnergyVariance
     learned: tuple[str, ...] = eqx.field(static=True)
 
     @staticmethod
     def of(
-        target_acceptance: float, *, step_size: bool, metric: bool = False, num_steps: bool = False
+        step_size_aim: float | EnergyVariance,
+        *,
+        step_size: bool,
+        metric: bool = False,
+        num_steps: bool = False,
+        memory: bool = False,
     ) -> "WarmupNeeds":
         """Make the record from flags that say which fields to learn."""
-        wanted = {"step_size": step_size, "metric": metric, "num_steps": num_steps}
-        return WarmupNeeds(target_acceptance, tuple(name for name, is_wanted in wanted.items() if is_wanted))
+        wanted = {"step_size": step_size, "metric": metric, "num_steps": num_steps, "memory": memory}
+        return WarmupNeeds(step_size_aim, tuple(name for name, is_wanted in wanted.items() if is_wanted))
+
+    @property
+    def target_acceptance(self) -> float:
+        """The target acceptance of a kernel with a Metropolis correction."""
+        if isinstance(self.step_size_aim, EnergyVariance):
+            raise SettingError("A kernel without a Metropolis correction has no target acceptance.")
+        return self.step_size_aim
 
 
 class AbstractKernel(AbstractSettings):
-    """A Markov transition that leaves the target invariant."""
+    """A Markov transition that leaves the target invariant, exactly or up to the error of its steps."""
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether draws converge to the target; otherwise they are biased by the step size."""
+        return True
 
     @abc.abstractmethod
     def statistics(self) -> tuple[Statistic, ...]:

@@ -1,17 +1,22 @@
 """Shared by full-batch kernels: initial states, momentum resampling, one-step probes, and the Metropolis correction."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ergonet._errors import CapabilityError
 from ergonet._numbers import Whole, like, plain, whole
 from ergonet._types import Count, Position, PRNGKey, Scalar
 from ergonet.hamiltonian.energy import is_divergent, total_energy
 from ergonet.hamiltonian.integrator import AbstractIntegrator
 from ergonet.hamiltonian.metric import AbstractMetric, first_metric
+from ergonet.hamiltonian.microcanonical import MicrocanonicalPhase, uniform_direction
 from ergonet.hamiltonian.phase import Phase
 from ergonet.samplers.base import AbstractKernel, State, TrajectoryInfo, Tuning, WarmupNeeds
 from ergonet.target.contract import AbstractDensity
+from ergonet.trajectory.fixed import AnyPhase
 
 FIRST_NUM_STEPS = 32
 
@@ -62,6 +67,23 @@ def refresh(key: PRNGKey, state: State) -> Phase:
     return Phase(position=state.position, momentum=momentum, potential=state.potential, gradient=state.gradient)
 
 
+def require_directions(owner: str, position: Position) -> None:
+    """Check that a position has directions to turn to."""
+    if position.size < 2:
+        raise CapabilityError(
+            f"`{owner}` needs a target of at least 2 dimensions, because it turns a direction; this one has "
+            f"{position.size}. Use `ergonet.HMC()` or `ergonet.NUTS()`."
+        )
+
+
+def directed(key: PRNGKey, state: State) -> MicrocanonicalPhase:
+    """A phase point at `state` with a direction drawn uniformly."""
+    direction = uniform_direction(key, state.position)
+    return MicrocanonicalPhase(
+        state.position, direction, state.potential, state.gradient, jnp.zeros_like(state.potential)
+    )
+
+
 def probe_step(
     steps: AbstractIntegrator, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning
 ) -> Scalar:
@@ -83,8 +105,8 @@ class Proposal(eqx.Module):
         gradients: number of gradients of these steps.
     """
 
-    start: Phase
-    end: Phase
+    start: AnyPhase
+    end: AnyPhase
     energy_start: Scalar
     energy: Scalar
     num_steps: Count
@@ -99,7 +121,8 @@ class Proposal(eqx.Module):
     def conclude(self, probability: Scalar, uniform: Scalar) -> tuple[State, TrajectoryInfo]:
         """The end if `uniform` is below the acceptance probability, otherwise the start; with diagnostics."""
         accepted = uniform < probability
-        chosen = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), self.end, self.start)
+        start: Any = self.start  # of the same kind as the end
+        chosen = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), self.end, start)
         error = self.energy - self.energy_start
         info = TrajectoryInfo(
             acceptance=probability,

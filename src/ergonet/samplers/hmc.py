@@ -9,6 +9,9 @@ for neural networks: it spends no steps on U-turn tests. Unless the length is gi
 space. References: Neal2011; Lau2018, Algorithm 1 and section 2.1; Ask2022, Algorithm 4.3 (the random direction).
 """
 
+import abc
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -18,13 +21,13 @@ from ergonet._types import Count, Flag, Position, PRNGKey, Scalar
 from ergonet.draws.statistics import Statistic, statistics
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
-from ergonet.hamiltonian.phase import with_force
+from ergonet.hamiltonian.phase import Phase, with_force
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
-from ergonet.samplers.base import State, TrajectoryInfo, Tuning
-from ergonet.samplers.common import AbstractAdaptedKernel, Proposal, first_state, probe_step, refresh
+from ergonet.samplers.base import AbstractProposalInfo, State, TrajectoryInfo, Tuning
+from ergonet.samplers.common import AbstractAdaptedKernel, Proposal, first_state, refresh
 from ergonet.target.contract import AbstractDensity
-from ergonet.trajectory.fixed import Fixed, FixedTrajectory
+from ergonet.trajectory.fixed import AnyPhase, Fixed, FixedTrajectory
 
 DIRECTIONS = ("forward", "random")
 DIRECTION_KEY = 0xBB67AE85  # folded into the transition's key; distinct from the counters used to split it
@@ -42,7 +45,7 @@ class DrawnTrajectory(eqx.Module):
     uniform: Scalar
 
 
-class AbstractStaticHMC(AbstractAdaptedKernel):
+class AbstractStatic(AbstractAdaptedKernel):
     """A kernel that proposes the end of a trajectory whose length is drawn in advance."""
 
     num_steps: int | None
@@ -66,8 +69,12 @@ class AbstractStaticHMC(AbstractAdaptedKernel):
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> FixedTrajectory:
         drawn = self.draw_trajectory(key, state, tuning)
-        start = with_force(refresh(drawn.key_momentum, state), tuning.metric)
+        start = self.start(drawn.key_momentum, state, tuning)
         return self.trajectory.begin(start, drawn.step_size, drawn.num_steps, drawn.uniform)
+
+    @abc.abstractmethod
+    def start(self, key: PRNGKey, state: State, tuning: Tuning) -> AnyPhase:
+        """A phase point at `state` whose momentum or direction is drawn."""
 
     def draw_trajectory(self, key: PRNGKey, state: State, tuning: Tuning) -> DrawnTrajectory:
         """Jitter the step size and the length; draw the direction and the uniform that decides acceptance."""
@@ -104,7 +111,7 @@ class AbstractStaticHMC(AbstractAdaptedKernel):
         """min(1, exp(H_start - H_end)); 0 if the energy at the end is not finite."""
         return self._proposal(trajectory).probability
 
-    def conclude(self, trajectory: FixedTrajectory) -> tuple[State, TrajectoryInfo]:
+    def conclude(self, trajectory: FixedTrajectory) -> tuple[State, AbstractProposalInfo]:
         return self._proposal(trajectory).conclude(self.accept_probability(trajectory), trajectory.uniform)
 
     def _proposal(self, trajectory: FixedTrajectory) -> Proposal:
@@ -119,7 +126,15 @@ class AbstractStaticHMC(AbstractAdaptedKernel):
         )
 
     def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
-        return probe_step(self.trajectory.integrator, key, target, state, tuning)
+        start: Any = self.start(key, state, tuning)
+        return start.energy - self.trajectory.integrator.step(target, tuning.metric, tuning.step_size, start).energy
+
+
+class AbstractStaticHMC(AbstractStatic):
+    """Static trajectories of Hamiltonian dynamics."""
+
+    def start(self, key: PRNGKey, state: State, tuning: Tuning) -> Phase:
+        return with_force(refresh(key, state), tuning.metric)
 
 
 class HMC(AbstractStaticHMC):

@@ -48,6 +48,8 @@ KERNELS: "Registry[AbstractKernel | AbstractMinibatchKernel]" = Registry(
         "nuts": "ergonet.samplers.nuts:NUTS",
         "xhmc": "ergonet.samplers.xhmc:XHMC",
         "hmc": "ergonet.samplers.hmc:HMC",
+        "mams": "ergonet.samplers.mams:MAMS",
+        "mclmc": "ergonet.samplers.mclmc:MCLMC",
         "windowed": "ergonet.samplers.windowed_hmc:WindowedHMC",
         "mala": "ergonet.samplers.mala:MALA",
         "random-walk": "ergonet.samplers.random_walk:RandomWalk",

@@ -68,13 +68,14 @@ class WindowedHMC(AbstractKernel):
         check.require_integer("WindowedHMC", "window", window, 1)
         check.require_adapted("WindowedHMC", step_size, metric, target_acceptance)
         check.require_length("WindowedHMC", num_steps, step_jitter, length_jitter)
+        steps = INTEGRATORS.resolve(integrator, owner="WindowedHMC")
         self.static = HMC(
             num_steps=num_steps,
             step_size=step_size,
             step_jitter=step_jitter,
             length_jitter=length_jitter,
             metric=metric,
-            integrator=INTEGRATORS.resolve(integrator, owner="WindowedHMC"),
+            integrator=steps,
             target_acceptance=target_acceptance,
         )
         if num_steps is not None and window > num_steps + 1:
@@ -83,7 +84,7 @@ class WindowedHMC(AbstractKernel):
                 f"states of a trajectory, got {window}."
             )
         self.window = integer(window)
-        self.trajectory = Windowed(self.static.trajectory.integrator)
+        self.trajectory = Windowed(steps)
 
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(TrajectoryInfo)

@@ -4,23 +4,26 @@ Sources: Neal2011, section 3.2; Lau2018, Algorithm 1; Ask2022, Algorithm 4.1.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from ergonet._types import Count, Flag, Scalar
-from ergonet.hamiltonian.energy import total_energy
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
+from ergonet.hamiltonian.microcanonical import MicrocanonicalIntegrator, MicrocanonicalPhase
 from ergonet.hamiltonian.phase import Phase
 from ergonet.target.contract import AbstractDensity
+
+AnyPhase = Phase | MicrocanonicalPhase
 
 
 class FixedTrajectory(eqx.Module):
     """Start and current end of the trajectory; `steps` counts down to 0, or until the energy is not finite."""
 
-    start: Phase
-    phase: Phase
+    start: AnyPhase
+    phase: AnyPhase
     energy_start: Scalar
     energy: Scalar
     steps_left: Count
@@ -36,11 +39,11 @@ class Fixed(eqx.Module):
     reversible.
     """
 
-    integrator: Composition
+    integrator: Composition | MicrocanonicalIntegrator
 
-    def begin(self, start: Phase, step_size: Scalar, num_steps: Count, uniform: Scalar) -> FixedTrajectory:
+    def begin(self, start: AnyPhase, step_size: Scalar, num_steps: Count, uniform: Scalar) -> FixedTrajectory:
         """Begin a trajectory at its start."""
-        energy = total_energy(start)
+        energy = start.energy
         return FixedTrajectory(
             start=start,
             phase=start,
@@ -54,8 +57,9 @@ class Fixed(eqx.Module):
 
     def advance(self, target: AbstractDensity, metric: AbstractMetric, trajectory: FixedTrajectory) -> FixedTrajectory:
         """Take one integrator step."""
-        phase = self.integrator.step(target, metric, trajectory.step_size, trajectory.phase)
-        return replace(trajectory, phase=phase, energy=total_energy(phase), steps_left=trajectory.steps_left - 1)
+        here: Any = trajectory.phase  # of the kind that the integrator moves
+        phase = self.integrator.step(target, metric, trajectory.step_size, here)
+        return replace(trajectory, phase=phase, energy=phase.energy, steps_left=trajectory.steps_left - 1)
 
     def finished(self, trajectory: FixedTrajectory) -> Flag:
         """True after the last step, or if the energy is not finite."""

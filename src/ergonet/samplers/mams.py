@@ -1,0 +1,73 @@
+"""Metropolis-adjusted microcanonical sampling with jitter.
+
+Draw a direction uniformly, take N steps of size e of the dynamics in `hamiltonian/microcanonical.py`, and accept the
+end with probability min(1, e^-W), where the energy error W is the increase of the potential plus that of the kinetic
+energy. Length and step size are drawn and learned as in `HMC`. References: Robnik2023; Robnik2025.
+"""
+
+from ergonet._numbers import optional_integer, optional_real, real
+from ergonet._types import Position, PRNGKey
+from ergonet.draws.statistics import Statistic, statistics
+from ergonet.hamiltonian.integrator import Composition
+from ergonet.hamiltonian.metric import AbstractMetric
+from ergonet.hamiltonian.microcanonical import MicrocanonicalIntegrator, MicrocanonicalPhase
+from ergonet.hamiltonian.registry import INTEGRATORS
+from ergonet.samplers import _settings as check
+from ergonet.samplers.base import State, Tuning, WalkInfo
+from ergonet.samplers.common import directed, require_directions
+from ergonet.samplers.hmc import AbstractStatic
+from ergonet.target.contract import AbstractDensity
+from ergonet.trajectory.fixed import Fixed, FixedTrajectory
+
+
+class MAMS(AbstractStatic):
+    """Metropolis-adjusted microcanonical sampling; see the module's docstring for the transition."""
+
+    def __init__(
+        self,
+        *,
+        num_steps: int | None = None,
+        step_size: float | None = None,
+        step_jitter: float = 0.0,
+        length_jitter: float = 0.2,
+        metric: str | AbstractMetric = "diagonal",
+        integrator: str | Composition = "leapfrog",
+        target_acceptance: float = 0.9,
+    ):
+        """Check and keep the settings.
+
+        Args:
+            num_steps: number of steps of a trajectory, at least 1; None: learned in function space.
+            step_size: the step size, above 0; None: learned.
+            step_jitter: j in [0, 1): the step size is multiplied by Uniform(1 - j, 1 + j) for each trajectory.
+            length_jitter: j in [0, 1): the length is uniform on the integers in num_steps (1 - j, 1 + j).
+            metric: `identity`, `diagonal`, `diagonal-gradient` or `dense`, which is learned; or a metric, which is
+                fixed.
+            integrator: a name, or a `Composition`.
+            target_acceptance: target of the step-size adaptation, in (0, 1).
+
+        Raises:
+            SettingError: a setting is out of range.
+        """
+        check.require_adapted("MAMS", step_size, metric, target_acceptance)
+        check.require_length("MAMS", num_steps, step_jitter, length_jitter)
+        self.num_steps = optional_integer(num_steps)
+        self.step_size = optional_real(step_size)
+        self.step_jitter, self.length_jitter, self.direction = real(step_jitter), real(length_jitter), "forward"
+        self.metric = metric
+        self.target_acceptance = real(target_acceptance)
+        self.trajectory = Fixed(MicrocanonicalIntegrator(INTEGRATORS.resolve(integrator, owner="MAMS")))
+
+    def init(self, target: AbstractDensity, position: Position) -> State:
+        require_directions("MAMS", position)
+        return super().init(target, position)
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        return statistics(WalkInfo)
+
+    def conclude(self, trajectory: FixedTrajectory) -> tuple[State, WalkInfo]:
+        state, info = super().conclude(trajectory)
+        return state, WalkInfo.of(info)
+
+    def start(self, key: PRNGKey, state: State, tuning: Tuning) -> MicrocanonicalPhase:
+        return directed(key, state)

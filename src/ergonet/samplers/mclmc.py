@@ -1,0 +1,220 @@
+"""Microcanonical Langevin Monte Carlo, without a Metropolis correction.
+
+A transition takes `num_steps` steps of the dynamics in `hamiltonian/microcanonical.py`. After each step of size e, the
+direction u is refreshed partially, u <- (u + nu z) / |u + nu z|, z ~ N(0, I), nu = sqrt((e^(2 e / L) - 1) / D), so that
+it decorrelates in a time L, the memory; it is part of the state of the chain. A step whose energy is not finite is
+undone, and the direction is drawn anew.
+
+The draws are *biased* by the step size, since nothing is ever rejected. The step size is learned such that the mean
+square of the energy error of a step, divided by the dimension D, is `energy_variance`. Steps can then be large, and do
+not shrink as D grows. Use it to move fast from initial values to the posterior, or for predictions if a small bias
+does not matter; `MAMS` is the exact kernel with the same dynamics. References: Robnik2023; Robnik2025.
+"""
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ergonet._numbers import Whole, integer, like, optional_real, plain, real, whole
+from ergonet._types import Array, Count, Flag, Float, Int, Position, PRNGKey, Scalar
+from ergonet.draws.statistics import FLOAT, MEAN, SUM, Statistic, statistic, statistics
+from ergonet.hamiltonian.energy import is_divergent
+from ergonet.hamiltonian.integrator import Composition
+from ergonet.hamiltonian.metric import AbstractMetric, first_metric
+from ergonet.hamiltonian.microcanonical import (
+    MicrocanonicalIntegrator,
+    MicrocanonicalPhase,
+    partially_refreshed,
+    uniform_direction,
+)
+from ergonet.hamiltonian.registry import INTEGRATORS
+from ergonet.samplers import _settings as check
+from ergonet.samplers.base import AbstractInfo, AbstractKernel, EnergyVariance, State, Tuning, WarmupNeeds
+from ergonet.samplers.common import directed, first_state, require_directions
+from ergonet.target.contract import AbstractDensity
+
+
+class DirectedState(State):
+    """A state with the direction of motion, in standardized coordinates; 0 until the first transition draws one."""
+
+    direction: Position
+
+
+class MCLMCInfo(AbstractInfo):
+    """Diagnostics of a transition without a Metropolis correction.
+
+    Attributes:
+        energy_variance: mean square of the energy error of a step, per dimension, without steps that were undone.
+        num_steps: number of integrator steps.
+    """
+
+    energy_variance: Float[Array, "..."] = statistic("energy_variance", FLOAT, MEAN)
+    num_steps: Int[Array, "..."] = statistic("n_steps", np.int32, SUM)
+
+
+class MCLMCTrajectory(eqx.Module):
+    """The current end of the trajectory, and sums over the steps that were not undone."""
+
+    phase: MicrocanonicalPhase
+    key: PRNGKey
+    steps_left: Count
+    num_steps: Count
+    kept: Count
+    squares: Scalar  # of energy errors
+    diverging: Flag
+
+
+class MCLMC(AbstractKernel):
+    """Microcanonical Langevin Monte Carlo, biased by its step size; see the module's docstring for the transition."""
+
+    num_steps: int
+    step_size: float | None
+    memory: float | None
+    energy_variance: float
+    first_energy_variance: float | None
+    metric: str | AbstractMetric
+    integrator: MicrocanonicalIntegrator
+
+    def __init__(
+        self,
+        *,
+        num_steps: int = 16,
+        step_size: float | None = None,
+        memory: float | None = None,
+        energy_variance: float = 5e-4,
+        first_energy_variance: float | None = None,
+        metric: str | AbstractMetric = "diagonal",
+        integrator: str | Composition = "leapfrog",
+    ):
+        """Check and keep the settings.
+
+        Args:
+            num_steps: number of steps of a transition, at least 1.
+            step_size: the step size, above 0; None: learned.
+            memory: time L in which the direction decorrelates, above 0, in units of the step size; None: learned, 0.4
+                times the autocorrelation time of the monitored quantities.
+            energy_variance: mean square of the energy error of a step, per dimension, at which the step size aims;
+                above 0. Smaller values mean smaller steps and a smaller bias.
+            first_energy_variance: the same at the start of the warm-up, from which it changes geometrically; None:
+                `energy_variance`. A large value moves fast from remote initial values to the posterior.
+            metric: `identity`, `diagonal`, `diagonal-gradient` or `dense`, which is learned; or a metric, which is
+                fixed.
+            integrator: a name, or a `Composition`.
+
+        Raises:
+            SettingError: a setting is out of range.
+        """
+        check.require_integer("MCLMC", "num_steps", num_steps, 1)
+        check.require_positive("MCLMC", "energy_variance", energy_variance)
+        optional = {"step_size": step_size, "memory": memory, "first_energy_variance": first_energy_variance}
+        for name, value in optional.items():
+            if value is not None:
+                check.require_positive("MCLMC", name, value)
+        check.require_metric("MCLMC", metric)
+        self.num_steps = integer(num_steps)
+        self.step_size = optional_real(step_size)
+        self.memory = optional_real(memory)
+        self.energy_variance = real(energy_variance)
+        self.first_energy_variance = optional_real(first_energy_variance)
+        self.metric = metric
+        self.integrator = MicrocanonicalIntegrator(INTEGRATORS.resolve(integrator, owner="MCLMC"))
+
+    @property
+    def length(self) -> Whole:
+        return self.num_steps
+
+    @property
+    def is_corrected(self) -> bool:
+        return False
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        return statistics(MCLMCInfo)
+
+    def init(self, target: AbstractDensity, position: Position) -> DirectedState:
+        require_directions("MCLMC", position)
+        state = first_state(target, position)
+        return DirectedState(state.position, state.potential, state.gradient, jnp.zeros_like(position))
+
+    def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> MCLMCTrajectory:
+        assert isinstance(state, DirectedState)
+        held = state.direction
+        key_start, key_steps = jax.random.split(key)
+        direction = lax.cond(
+            jnp.any(held != 0),
+            lambda: held,
+            lambda: uniform_direction(key_start, state.position),
+        )
+        zero = jnp.zeros_like(state.potential)
+        none = jnp.zeros((), jnp.int32)
+        return MCLMCTrajectory(
+            phase=MicrocanonicalPhase(state.position, direction, state.potential, state.gradient, zero),
+            key=key_steps,
+            steps_left=tuning.num_steps,
+            num_steps=tuning.num_steps,
+            kept=none,
+            squares=zero,
+            diverging=jnp.zeros((), bool),
+        )
+
+    def advance(self, target: AbstractDensity, trajectory: MCLMCTrajectory, tuning: Tuning) -> MCLMCTrajectory:
+        assert tuning.memory is not None
+        start = trajectory.phase
+        end = self.integrator.step(target, tuning.metric, tuning.step_size, start)
+        error = end.energy - start.energy
+        is_finite = jnp.isfinite(error)
+        phase = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), end, start)
+        direction = partially_refreshed(
+            jax.random.fold_in(trajectory.key, trajectory.steps_left),
+            jnp.where(is_finite, phase.direction, 0.0),
+            tuning.step_size,
+            tuning.memory,
+        )
+        return replace(
+            trajectory,
+            phase=replace(phase, direction=direction, kinetic_energy=jnp.zeros_like(error)),
+            steps_left=trajectory.steps_left - 1,
+            kept=trajectory.kept + is_finite,
+            squares=trajectory.squares + jnp.where(is_finite, error**2, 0.0),
+            diverging=trajectory.diverging | is_divergent(error),
+        )
+
+    def finished(self, trajectory: MCLMCTrajectory) -> Flag:
+        return trajectory.steps_left <= 0
+
+    def conclude(self, trajectory: MCLMCTrajectory) -> tuple[DirectedState, MCLMCInfo]:
+        phase, kept = trajectory.phase, trajectory.kept
+        info = MCLMCInfo(
+            gradients=trajectory.num_steps * self.integrator.gradients_per_step,
+            diverging=trajectory.diverging,
+            nonfinite=kept < trajectory.num_steps,
+            moved=kept > 0,
+            energy_variance=trajectory.squares / (jnp.maximum(kept, 1) * phase.position.size),
+            num_steps=trajectory.num_steps,
+        )
+        return DirectedState(phase.position, phase.potential, phase.gradient, phase.direction), info
+
+    def tuning(self, target: AbstractDensity, position: Position) -> Tuning:
+        return Tuning(
+            step_size=like(1.0 if self.step_size is None else self.step_size, position),
+            metric=first_metric(self.metric, position),
+            num_steps=whole(self.num_steps),
+            memory=like(np.sqrt(position.size) if self.memory is None else self.memory, position),
+        )
+
+    def warmup(self) -> WarmupNeeds:
+        last = plain(self.energy_variance)
+        first = last if self.first_energy_variance is None else plain(self.first_energy_variance)
+        return WarmupNeeds.of(
+            EnergyVariance(first, last),
+            step_size=self.step_size is None,
+            metric=isinstance(self.metric, str) and self.metric != "identity",
+            memory=self.memory is None,
+        )
+
+    def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
+        start = directed(key, state)
+        return start.energy - self.integrator.step(target, tuning.metric, tuning.step_size, start).energy
