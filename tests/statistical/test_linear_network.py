@@ -42,7 +42,7 @@ def run(model, x, y, kernel, warm_start=None):
     return target, ergonet.sample(target, kernel, warm_start=warm_start, **settings)
 
 
-@pytest.mark.parametrize("warm_start", [None, "adam"])
+@pytest.mark.parametrize("warm_start", [None, "adam", "adam+mclmc"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_posterior_and_predictive_with_known_noise(kernel, warm_start):
     x, y, new = data()

@@ -11,6 +11,7 @@ WARM_STARTS: "Registry[WarmStart]" = Registry(
     "warm_start",
     {
         "adam": "ergonet.inference.warm_start:adam",
+        "adam+mclmc": "ergonet.inference.warm_start:adam_then_mclmc",
     },
     of=("ergonet.inference.warm_start:WarmStart",),
 )

@@ -33,6 +33,7 @@ from ergonet.inference.trajectory_jobs import TrajectoryPlan, trajectory_jobs
 from ergonet.inference.validation import validate_init, validate_numbers, validate_target
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractKernel
+from ergonet.samplers.mclmc import MCLMC
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.stochastic.optimizers import Adam, Optimizer
 from ergonet.target.capabilities import Rows
@@ -323,6 +324,26 @@ def adam(
     """Adam with early stopping; its settings as numbers, for settings files."""
     optimizer = Adam(learning_rate=learning_rate, batch_size=batch_size)
     return WarmStart(optimizer, most_epochs=most_epochs, patience=patience, validation=validation)
+
+
+def adam_then_mclmc(
+    *,
+    learning_rate: float = RATE,
+    batch_size: int = BATCH,
+    most_epochs: int = 1000,
+    patience: int = PATIENCE,
+    validation: float = 0.1,
+    num_transitions: int = 1000,
+) -> WarmStart:
+    """Adam with early stopping, then `MCLMC`, whose energy errors, large at first, become small."""
+    return WarmStart(
+        Adam(learning_rate=learning_rate, batch_size=batch_size),
+        most_epochs=most_epochs,
+        patience=patience,
+        validation=validation,
+        then=MCLMC(metric="identity", first_energy_variance=0.1, energy_variance=1e-3),
+        num_transitions=num_transitions,
+    )
 
 
 def _in_one_line(part: Any) -> str:
