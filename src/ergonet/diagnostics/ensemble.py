@@ -152,10 +152,31 @@ def ensemble_figures(log_density: Any, weights: Any, *, log_posterior: Any, draw
         return {}
     shares, precision = between_share(*draws), ess_within(*draws)
     return asdict(found) | {
+        "apart": are_apart(shares, precision, len(found.chains)),
         "between_share": _over_known(np.median, shares),
         "largest_between_share": _over_known(np.max, shares),
         "smallest_ess_within": _over_known(np.min, precision),
     }
+
+
+def are_apart(shares: np.ndarray, precision: np.ndarray, num_chains: int) -> bool:
+    """Whether the means of chains differ by more than their Monte Carlo errors, so that the chains are in modes.
+
+    For chains that have merged, ``share * ESS`` of a quantity has about a chi-squared distribution. Its median over
+    quantities is judged, so that neither their number nor one that mixes slowly matters. Chains that hardly move have so
+    few effective draws that they cannot be told from slow chains of one mode.
+
+    Args:
+        shares: from `between_share`.
+        precision: from `ess_within`.
+        num_chains: how many chains count.
+
+    Returns:
+        True if the median is too large at the level `FALSE_ALARMS`.
+    """
+    from scipy import stats
+
+    return _over_known(np.median, shares * precision) > float(stats.chi2.isf(FALSE_ALARMS, num_chains - 1))
 
 
 def _over_known(reduce: Any, values: np.ndarray) -> float:

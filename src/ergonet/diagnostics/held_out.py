@@ -74,7 +74,7 @@ def _can_judge(metrics: Mapping[str, Any]) -> bool:
     table = metrics.get("ensemble") or {}
     members = [*table.get("chains", []), *table.get("unusable", [])]
     known = all(math.isfinite(number(table, name)) for name in ("change", "change_error", "gain_over_best"))
-    return len(members) >= FEWEST_MEMBERS and known
+    return len(members) >= FEWEST_MEMBERS and known and bool(table.get("apart"))
 
 
 def _off(table: Mapping[str, Any]) -> list[str]:
