@@ -163,8 +163,8 @@ def are_apart(shares: np.ndarray, precision: np.ndarray, num_chains: int) -> boo
     """Whether the means of chains differ by more than their Monte Carlo errors, so that the chains are in modes.
 
     For chains that have merged, ``share * ESS`` of a quantity has about a chi-squared distribution. Its median over
-    quantities is judged, so that neither their number nor one that mixes slowly matters. Chains that hardly move have so
-    few effective draws that they cannot be told from slow chains of one mode.
+    quantities is judged, so that neither their number nor one that mixes slowly matters. Chains that hardly move have
+    so few effective draws that they cannot be told from slow chains of one mode.
 
     Args:
         shares: from `between_share`.
