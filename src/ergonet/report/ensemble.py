@@ -16,7 +16,11 @@ def rows(metrics: Mapping[str, Any]) -> list[Row]:
     scores, best = found["scores"], _with_error(found, "gain_over_best")
     entries = [
         ("Score of chains", f"{min(scores):.3f} to {max(scores):.3f}", "log score of a test row by each chain alone"),
-        ("Gain by averaging", _with_error(found, "gain_over_mean"), f"nats per row over the mean chain; best: {best}"),
+        (
+            "Gain by averaging",
+            _with_error(found, "gain_over_mean"),
+            f"nats per row over the mean chain; over the best: {best}",
+        ),
         ("Change of score", _with_error(found, "change"), "second half of the draws minus the first; 0 if settled"),
     ]
     return [entry for entry in entries if entry[1]]
