@@ -14,6 +14,7 @@ from ergonet.datasets.dataset import Dataset
 from ergonet.draws.memory import GIB, USABLE_SHARE, free_memory
 from ergonet.draws.samples import Samples
 from ergonet.models.network_posterior import NUM_REFERENCE_ROWS, RELEVANCE
+from ergonet.prediction.members import compare_chains
 from ergonet.prediction.predictive import Prediction, predict
 from ergonet.prediction.scores import classification_scores, regression_scores
 from ergonet.runs import metrics
@@ -32,12 +33,14 @@ class Evaluation:
         test: scores; empty without test rows.
         diagnostics: convergence diagnostics of the draws.
         baselines: scores of simple methods on the same rows, as `comparison.compare` returns them; may be empty.
+        ensemble: comparison of the chains on the test rows, as `compare_chains` returns it; may be empty.
     """
 
     arrays: Mapping[str, np.ndarray]
     test: Mapping[str, float]
     diagnostics: Mapping[str, Any]
     baselines: Mapping[str, Any] = field(default_factory=dict)
+    ensemble: Mapping[str, Any] = field(default_factory=dict)
 
 
 def plan_predictions(settings: Settings, *, rows: int, outputs: int, classes: bool) -> str:
@@ -53,6 +56,7 @@ def plan_predictions(settings: Settings, *, rows: int, outputs: int, classes: bo
         MemoryPlanError: more memory is needed than is free.
     """
     per_row = outputs + 4 if classes else outputs * (len(LEVELS) + 5) + 2
+    per_row += 8 * settings.run.num_chains  # densities of the halves of chains, and what compares them
     monitored = settings.run.num_chains * settings.run.num_draws * NUM_REFERENCE_ROWS * outputs
     size, free = _BYTES * (rows * per_row + monitored), free_memory()
     sentence = f"Predictions take {size / GIB:.3f} GiB"
@@ -90,11 +94,13 @@ def evaluate(samples: Samples, dataset: Dataset, model: Any) -> Evaluation:
     arrays: dict[str, np.ndarray] = {"function_draws": np.asarray(samples.monitor(), np.float32)}
     arrays |= learned_scales(samples, model, dataset.preprocessing.encoded_names)
     test: dict[str, float] = {}
+    ensemble: dict[str, Any] = {}
     if len(dataset.x_test):
         of_task = _classification if dataset.task == "classification" else _regression
         found, test = of_task(samples, dataset, model)
+        ensemble = compare_chains(samples, found.pop("members"), arrays["function_draws"])
         arrays |= {"test_rows": dataset.test_rows, **found}
-    return Evaluation(arrays=arrays, test=test, diagnostics=samples.diagnostics())
+    return Evaluation(arrays=arrays, test=test, diagnostics=samples.diagnostics(), ensemble=ensemble)
 
 
 def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[str, np.ndarray]:
@@ -134,7 +140,7 @@ def _spread(weights: np.ndarray, most: int) -> np.ndarray:
 def _classification(samples: Samples, dataset: Dataset, model: Any) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     prediction = predict(samples, dataset.x_test, model=model, y=dataset.y_test)
     probabilities = np.asarray(prediction.mean, np.float64)
-    found = {"probabilities": probabilities, "truth": np.asarray(dataset.y_test)}
+    found = {"probabilities": probabilities, "truth": np.asarray(dataset.y_test), "members": _members(prediction)}
     if prediction.entropy is not None and prediction.expected_entropy is not None:
         noise = np.asarray(prediction.expected_entropy, np.float64)
         found |= {"aleatoric": noise, "epistemic": np.maximum(np.asarray(prediction.entropy) - noise, 0.0)}
@@ -149,10 +155,16 @@ def _regression(samples: Samples, dataset: Dataset, model: Any) -> tuple[dict[st
     found |= {"truth": dataset.preprocessing.inverse_mean(dataset.y_test), "levels": np.asarray(LEVELS)}
     if prediction.noise_sd is not None:
         found["noise_sd"] = dataset.preprocessing.inverse_sd(prediction.noise_sd)
-    density = np.asarray(prediction.log_density, np.float64)
-    density = density - np.log(dataset.preprocessing.target_sd).sum()
+    volume = float(np.log(dataset.preprocessing.target_sd).sum())
+    density = np.asarray(prediction.log_density, np.float64) - volume
+    found["members"] = _members(prediction) - volume
     scores = regression_scores(found["mean"], found["truth"], density, found["quantiles"], LEVELS)
     return found | {"log_density": density}, scores
+
+
+def _members(prediction: Prediction) -> np.ndarray:
+    assert prediction.members is not None  # as `y` was given
+    return prediction.members
 
 
 def in_units(prediction: Prediction, data: Any) -> dict[str, np.ndarray]:
@@ -187,6 +199,7 @@ def metrics_of(
         "num_features": int(dataset.x_train.shape[1]),
         "seconds": dict(seconds),
         "test": dict(evaluation.test),
+        "ensemble": dict(evaluation.ensemble),
     }
     if evaluation.baselines:
         of_test["baselines"] = dict(evaluation.baselines)

@@ -43,7 +43,7 @@ app = typer.Typer(
 )
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory written by `ergonet fit`.", show_default=False)]
-Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if the diagnostics fail.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if the diagnostics or the calibration fail.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ergonet._errors import visible
 from ergonet.diagnostics import advice
-from ergonet.report import baselines, wording
+from ergonet.report import baselines, ensemble, overview, wording
 
 Row = tuple[str, str, str]
 
@@ -18,7 +18,13 @@ def rows(metrics: Mapping[str, Any]) -> list[Row]:
     Args:
         metrics: the content of ``metrics.json``.
     """
-    return [*_scores(metrics), *baselines.summary_rows(metrics), *_trust(metrics), *_cost(metrics)]
+    return [
+        *_scores(metrics),
+        *baselines.summary_rows(metrics),
+        *_trust(metrics),
+        *ensemble.rows(metrics),
+        *_cost(metrics),
+    ]
 
 
 def show(metrics: Mapping[str, Any], *, report: Path | None) -> None:
@@ -38,6 +44,8 @@ def show(metrics: Mapping[str, Any], *, report: Path | None) -> None:
 def sentences(metrics: Mapping[str, Any]) -> list[str]:
     """The problems, one line each, or a line that says that all checks passed."""
     off = [f"! {sentence}" for sentence in advice.advise(metrics)]
+    if advice.are_draws_sound(metrics) and off:
+        off.insert(0, overview.judge(metrics).headline)
     stopped = metrics.get("stopped_by")
     early = (
         [f"! Stopped by {stopped}: {metrics.get('num_draws')} draws of each chain are available."] if stopped else []

@@ -1,9 +1,11 @@
 """Convergence diagnostics: arrays of draws in, summary figures and advice in plain sentences out."""
 
-from ergonet.diagnostics.advice import Finding, advise, failed, find
+from ergonet.diagnostics.advice import advise, failed, find
 from ergonet.diagnostics.averages import estimates
 from ergonet.diagnostics.chains import ess_bulk, ess_tail, ess_variogram, mcse_mean, rhat, stuck_chains
 from ergonet.diagnostics.energy import e_bfmi
+from ergonet.diagnostics.ensemble import Agreement, compare_members
+from ergonet.diagnostics.finding import Finding
 from ergonet.diagnostics.function_space import ConvergenceSummary, choose_reference_rows, summarize
 from ergonet.diagnostics.performance import (
     bootstrap_interval,
@@ -18,11 +20,13 @@ from ergonet.diagnostics.performance import (
 )
 
 __all__ = [
+    "Agreement",
     "ConvergenceSummary",
     "Finding",
     "advise",
     "bootstrap_interval",
     "choose_reference_rows",
+    "compare_members",
     "e_bfmi",
     "ess_bulk",
     "ess_tail",

@@ -5,9 +5,11 @@ E-BFMI 0.3 (Betancourt2016b), and any divergence at all.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+from ergonet.diagnostics.finding import COST, DRAWS, MODEL, MODES, Finding, listed, number, shown_rhat
+from ergonet.diagnostics.held_out import are_settled, judge_calibration, judge_members
 
 LARGEST_RHAT: Final = 1.01
 SMALLEST_ESS_PER_CHAIN: Final = 100
@@ -25,20 +27,6 @@ _WEIGHTS_NEED_NOT_MIX = (
     " Judge mixing by predictions only: the weights of a network are not identified (hidden units can be permuted) "
     "and need not mix."
 )
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One problem with a run, or one way to make it cheaper.
-
-    Attributes:
-        problem: True if the results should not be trusted as they are; False if the run was merely slower than
-            necessary.
-        sentence: what is wrong and what to change, in plain words.
-    """
-
-    problem: bool
-    sentence: str
 
 
 def find(metrics: Mapping[str, Any]) -> tuple[Finding, ...]:
@@ -80,6 +68,18 @@ def failed(metrics: Mapping[str, Any]) -> bool:
     return any(finding.problem for finding in find(metrics))
 
 
+def are_draws_sound(metrics: Mapping[str, Any]) -> bool:
+    """Whether the draws can be used for predictions, whatever the model is worth.
+
+    Args:
+        metrics: the content of ``metrics.json``, see ``find``.
+
+    Returns:
+        True if no finding about the draws is a problem.
+    """
+    return not any(finding.problem and finding.subject != MODEL for finding in find(metrics))
+
+
 def _stopped(metrics: Mapping[str, Any], _diagnostics: Mapping[str, Any]) -> list[Finding]:
     reason = str(metrics.get("stopped_by") or "")
     remedies = {
@@ -98,7 +98,7 @@ def _stuck(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[
     chains = diagnostics.get("stuck_chains") or []
     if not chains:
         return []
-    who = _listed("Chain", chains)
+    who = listed("Chain", chains)
     return [
         Finding(
             problem=True,
@@ -110,7 +110,7 @@ def _stuck(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[
 
 
 def _nonfinite(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    count = _number(diagnostics, "nonfinite")
+    count = number(diagnostics, "nonfinite")
     if not count > 0:
         return []
     return [
@@ -124,7 +124,7 @@ def _nonfinite(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
 
 
 def _rounding(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    error = _number(diagnostics, "rounding_error")
+    error = number(diagnostics, "rounding_error")
     if not error > LARGEST_ROUNDING_ERROR:
         return []
     return [
@@ -139,10 +139,10 @@ def _rounding(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
 
 
 def _divergences(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    count = _number(diagnostics, "divergences")
+    count = number(diagnostics, "divergences")
     if not count > 0:
         return []
-    target = _number(diagnostics, "target_acceptance")
+    target = number(diagnostics, "target_acceptance")
     remedy = f"Raise the target acceptance (now {target:g}) to 0.9 or 0.95"
     if not math.isfinite(target):
         is_biased = math.isfinite(_number(diagnostics, "energy_variance"))
@@ -159,10 +159,13 @@ def _divergences(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
 def _disagreement(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
     if "max_rhat_function" not in diagnostics:
         return []
-    largest = _number(diagnostics, "max_rhat_function")
+    largest = number(diagnostics, "max_rhat_function")
     if largest > LARGEST_RHAT:
+        by_held_out_rows = judge_members(metrics)
+        if by_held_out_rows:
+            return by_held_out_rows
         sentence = (
-            f"The chains disagree about predictions: R-hat is {_two_digits_above_one(largest)} and should be "
+            f"The chains disagree about predictions: R-hat is {shown_rhat(largest)} and should be "
             f"at most {LARGEST_RHAT}. Use a longer warm-up and more draws.{_WEIGHTS_NEED_NOT_MIX}"
         )
     elif not math.isnan(largest):
@@ -185,15 +188,15 @@ def _few_draws(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
         return []
     num_chains = int(metrics.get("num_chains") or 1)
     needed = SMALLEST_ESS_PER_CHAIN * num_chains
-    smallest = _number(diagnostics, "min_ess_bulk_function")
-    if smallest >= needed:
+    smallest = number(diagnostics, "min_ess_bulk_function")
+    if smallest >= needed or _are_of_modes(metrics, diagnostics):
         return []
     if math.isnan(smallest):
         sentence = "The effective sample size (ESS) could not be computed (it needs at least 4 draws): run more draws."
     else:
         factor = needed / smallest if smallest > 0 else math.inf
         more = f"about {_rounded_up(factor)} times as many draws" if math.isfinite(factor) else "many more draws"
-        already_said = _number(diagnostics, "max_rhat_function") > LARGEST_RHAT
+        already_said = number(diagnostics, "max_rhat_function") > LARGEST_RHAT
         sentence = (
             f"The worst-mixing prediction has an effective sample size (ESS) of only {smallest:.0f}; it should be at "
             f"least {SMALLEST_ESS_PER_CHAIN} per chain, {needed} in all. Run {more}, or use a kernel "
@@ -204,17 +207,19 @@ def _few_draws(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
 
 def _scales(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
     needed = SMALLEST_ESS_PER_CHAIN * int(metrics.get("num_chains") or 1)
-    largest, smallest = _number(diagnostics, "max_rhat_scales"), _number(diagnostics, "min_ess_bulk_scales")
+    largest, smallest = number(diagnostics, "max_rhat_scales"), number(diagnostics, "min_ess_bulk_scales")
     found = []
     if largest > LARGEST_RHAT:
-        found.append(f"R-hat is {_two_digits_above_one(largest)} and should be at most {LARGEST_RHAT}")
+        found.append(f"R-hat is {shown_rhat(largest)} and should be at most {LARGEST_RHAT}")
     if smallest < needed:
         found.append(f"the smallest ESS is {smallest:.0f} and should be at least {needed}")
     if not found:
         return []
+    of_modes = _are_of_modes(metrics, diagnostics)  # each of which has scales of its own
     return [
         Finding(
-            problem=True,
+            problem=not of_modes,
+            subject=MODES if of_modes else DRAWS,
             sentence=f"The learned scales of weights or noise do not mix: {'; '.join(found)}. The predictions may "
             "still be sound, but do not rely on the learned scales or on the relevance of inputs. Run more draws, or "
             "sample weights and scales jointly with non-centered weights, as `NUTS` does by default.",
@@ -223,7 +228,7 @@ def _scales(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[
 
 
 def _energy(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    smallest = _number(diagnostics, "min_ebfmi")
+    smallest = number(diagnostics, "min_ebfmi")
     if not smallest < SMALLEST_E_BFMI:
         return []
     return [
@@ -237,12 +242,13 @@ def _energy(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list
 
 
 def _saturation(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    fraction = _number(diagnostics, "max_tree_depth_fraction")
+    fraction = number(diagnostics, "max_tree_depth_fraction")
     if not fraction > LARGEST_SATURATED_FRACTION:
         return []
     return [
         Finding(
             problem=False,
+            subject=COST,
             sentence=f"{100 * fraction:.0f} % of the trajectories reached the maximum tree depth: "
             "the draws are valid, but more correlated than necessary. Allow one more doubling "
             "(`max_doublings`), or use a longer warm-up.",
@@ -251,7 +257,7 @@ def _saturation(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
 
 
 def _acceptance(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    mean, target = _number(diagnostics, "mean_acceptance"), _number(diagnostics, "target_acceptance")
+    mean, target = number(diagnostics, "mean_acceptance"), number(diagnostics, "target_acceptance")
     if not abs(mean - target) > LARGEST_ACCEPTANCE_GAP:
         return []
     if mean < target:
@@ -264,6 +270,7 @@ def _acceptance(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
     return [
         Finding(
             problem=False,
+            subject=COST,
             sentence=f"The mean acceptance is {mean:.2f}, but the target was {target:.2f}: {consequence}.",
         )
     ]
@@ -284,13 +291,14 @@ def _biased(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list
 
 
 def _metric(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    counts = (_number(diagnostics, name) for name in ("rejected_metrics", "refused_metrics"))  # the latter: older runs
+    counts = (number(diagnostics, name) for name in ("rejected_metrics", "refused_metrics"))  # the latter: older runs
     count = next((one for one in counts if one > 0), 0)
     if not count:
         return []
     return [
         Finding(
             problem=False,
+            subject=COST,
             sentence=f"The warm-up learned a metric that was not finite (rejected {count:.0f} times) and kept the "
             "previous one: the draws are valid, but the step size may be smaller than necessary. Standardize inputs "
             "and targets, or use float64.",
@@ -299,7 +307,7 @@ def _metric(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list
 
 
 def _temperature(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    mean = _number(diagnostics, "mean_kinetic_temperature")
+    mean = number(diagnostics, "mean_kinetic_temperature")
     low, high = KINETIC_TEMPERATURES
     remedies = diagnostics.get("remedies")
     if remedies is None:  # older runs
@@ -317,7 +325,7 @@ def _temperature(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) ->
 
 
 def _clipped(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    share = _number(diagnostics, "clipped_fraction")
+    share = number(diagnostics, "clipped_fraction")
     if not share > 0:
         return []
     return [
@@ -330,7 +338,7 @@ def _clipped(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> lis
 
 
 def _rejected(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    mean = _number(diagnostics, "minibatch_acceptance")
+    mean = number(diagnostics, "minibatch_acceptance")
     if not mean < SMALLEST_MINIBATCH_ACCEPTANCE:
         return []
     return [
@@ -340,6 +348,10 @@ def _rejected(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
             "hardly move. Lower the learning rate.",
         )
     ]
+
+
+def _are_of_modes(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> bool:
+    return number(diagnostics, "max_rhat_function") > LARGEST_RHAT and are_settled(metrics)
 
 
 _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], ...] = (
@@ -359,31 +371,16 @@ _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], .
     _temperature,
     _clipped,
     _rejected,
+    judge_calibration,
 )
 
 
-def _number(record: Mapping[str, Any], name: str) -> float:
-    value = record.get(name)
-    return float("nan") if value is None else float(value)
-
-
 def _share(count: float, metrics: Mapping[str, Any]) -> str:
-    chains, draws = _number(metrics, "num_chains"), _number(metrics, "num_draws")
-    total = chains * draws * _number({"thin": 1, **metrics}, "thin")
+    chains, draws = number(metrics, "num_chains"), number(metrics, "num_draws")
+    total = chains * draws * number({"thin": 1, **metrics}, "thin")
     if not math.isfinite(total) or total < count:
         return f"{count:.0f} transitions" if count != 1 else "1 transition"
     return f"{count:.0f} of {total:.0f} transitions ({100 * count / total:.2g} %)"
-
-
-def _listed(noun: str, indices: Sequence[int]) -> str:
-    names = [str(index) for index in indices]
-    if len(names) == 1:
-        return f"{noun} {names[0]} (counted from 0)"
-    return f"{noun}s {', '.join(names[:-1])} and {names[-1]} (counted from 0)"
-
-
-def _two_digits_above_one(value: float) -> str:
-    return "infinite" if math.isinf(value) else f"{value:.3f}" if value < 1.1 else f"{value:.2f}"
 
 
 def _rounded_up(factor: float) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from ergonet._errors import DataError, SettingError
 
 _Z_95 = 1.959964
+_MEAN_SIZE = float(np.sqrt(2 / np.pi))  # of a normal variable, in units of its standard deviation
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,9 @@ class ReliabilityCurve:
             (Guo2017, equation 3).
         expected_calibration_error_standard_error: its standard error with bins and signs held fixed; NaN for a
             single row.
+        by_chance: the error to expect of calibrated probabilities in the same bins, 0 to 1.
+        overconfidence: mean confidence minus accuracy, -1 to 1.
+        overconfidence_standard_error: its standard error; NaN for a single row.
     """
 
     edges: np.ndarray
@@ -35,6 +39,9 @@ class ReliabilityCurve:
     upper: np.ndarray
     expected_calibration_error: float
     expected_calibration_error_standard_error: float
+    by_chance: float
+    overconfidence: float
+    overconfidence_standard_error: float
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,9 @@ class CoverageCurve:
         upper: upper end of the same interval, ``[interval]``.
         mean_gap: mean over the intervals of ``|coverage - nominal|``, 0 to 1.
         mean_gap_standard_error: its standard error over rows with signs held fixed; NaN for a single row.
+        by_chance: the gap to expect of calibrated intervals on as many rows, 0 to 1.
+        overconfidence: mean over the intervals of ``nominal - coverage``, -1 to 1.
+        overconfidence_standard_error: its standard error over rows; NaN for a single row.
     """
 
     nominal: np.ndarray
@@ -56,6 +66,9 @@ class CoverageCurve:
     upper: np.ndarray
     mean_gap: float
     mean_gap_standard_error: float
+    by_chance: float
+    overconfidence: float
+    overconfidence_standard_error: float
 
 
 def reliability_curve(probabilities: np.ndarray, truth: np.ndarray, bins: int = 10) -> ReliabilityCurve:
@@ -83,6 +96,7 @@ def reliability_curve(probabilities: np.ndarray, truth: np.ndarray, bins: int = 
     counts = np.bincount(where, minlength=bins)
     sum_sure = np.bincount(where, weights=sure, minlength=bins)
     sum_right = np.bincount(where, weights=right, minlength=bins)
+    chance = np.bincount(where, weights=np.maximum(sure * (1 - sure), 0), minlength=bins)
     with np.errstate(invalid="ignore"):
         confidence, accuracy = sum_sure / counts, sum_right / counts
     gap = sum_right - sum_sure
@@ -96,6 +110,9 @@ def reliability_curve(probabilities: np.ndarray, truth: np.ndarray, bins: int = 
         upper=upper,
         expected_calibration_error=float(np.abs(gap).sum() / rows),
         expected_calibration_error_standard_error=standard_error(np.sign(gap)[where] * (right - sure)),
+        by_chance=_MEAN_SIZE * float(np.sqrt(chance).sum() / rows),
+        overconfidence=float((sure - right).mean()),
+        overconfidence_standard_error=standard_error(sure - right),
     )
 
 
@@ -141,6 +158,9 @@ def coverage_curve(quantiles: np.ndarray, levels: Sequence[float] | np.ndarray, 
         upper=upper,
         mean_gap=float(np.abs(gap).mean()),
         mean_gap_standard_error=standard_error((np.sign(gap)[:, None] * by_row).mean(axis=0)),
+        by_chance=_MEAN_SIZE * float(np.sqrt(nominal * (1 - nominal) / len(truth)).mean()),
+        overconfidence=float(-gap.mean()),
+        overconfidence_standard_error=standard_error(by_row.mean(axis=0)),
     )
 
 

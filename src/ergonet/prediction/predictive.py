@@ -24,6 +24,7 @@ from ergonet.draws.quantities import draw_weights
 from ergonet.draws.samples import Samples
 from ergonet.models.network_posterior import AbstractNetworkPosterior, BayesianNetwork
 from ergonet.prediction.chunks import Rows, draw_chunks, readable
+from ergonet.prediction.members import MemberDensities
 from ergonet.prediction.quantiles import mixture_quantiles
 
 QUANTILE_BYTES = 128 * 2**20  # limit on the outputs of all draws for one chunk of rows, which quantiles need
@@ -46,6 +47,8 @@ class Prediction:
         entropy: entropy of the mean class probabilities, `[rows]`, nats; None for regression.
         expected_entropy: mean entropy of the draws' class probabilities (aleatoric part), `[rows]`, nats; None for
             regression.
+        members: `log_density` of the draws in the first and the second half of each chain, `[chain, 2, rows]`, minus
+            infinity for halves of weight 0; None unless `y` was given.
     """
 
     mean: np.ndarray
@@ -57,6 +60,7 @@ class Prediction:
     log_density: np.ndarray | None
     entropy: np.ndarray | None
     expected_entropy: np.ndarray | None
+    members: np.ndarray | None = None
 
     @property
     def mutual_information(self) -> np.ndarray | None:
@@ -137,16 +141,18 @@ def _model(samples: Samples, model: BayesianNetwork | None) -> BayesianNetwork:
 
 def _predict_chunk(model: BayesianNetwork, draws_of: Any, chunk: Any, levels: tuple[float, ...]) -> dict[str, Any]:
     (positions, every_weight), (inputs, targets) = draws_of, chunk
-    sums, kept = None, []
+    sums, kept, members = None, [], MemberDensities(every_weight)
     for draws, weights in draw_chunks(positions, every_weight):
         outputs, own = _outputs(model, draws, inputs)
         sums = blank_sums(model, outputs, own) if sums is None else sums
         sums = accumulate(model, sums, outputs, own, weights=jnp.asarray(weights, outputs.dtype), targets=targets)
+        if targets is not None:
+            members.add(model, outputs, own, weights=weights, targets=targets)
         if levels:
             counts = weights > 0
             kept.append(jax.tree.map(lambda leaf, on=counts: np.asarray(leaf)[on], (outputs, own, weights)))
     assert sums is not None
-    part = part_of(sums)
+    part = part_of(sums) | ({} if targets is None else {"members": members.mean_densities()})
     if levels:
         outputs, own, weights = jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *kept)
         kept.clear()
@@ -248,6 +254,7 @@ def join(
     draws = parts[0]["count"]
     mean, variance, spread = rows("mean").T, rows("variance").T, (rows("squares") / draws).T
     log_density = rows("log_density") - math.log(draws) if has_targets else None
+    members = rows("members") if "members" in parts[0] else None
     if model.likelihood.is_classification:
         clipped = np.maximum(mean, np.finfo(mean.dtype).tiny)
         return Prediction(
@@ -260,6 +267,7 @@ def join(
             log_density=log_density,
             entropy=-np.sum(mean * np.log(clipped), axis=1),
             expected_entropy=rows("entropy"),
+            members=members,
         )
     return Prediction(
         mean=mean,
@@ -271,6 +279,7 @@ def join(
         log_density=log_density,
         entropy=None,
         expected_entropy=None,
+        members=members,
     )
 
 

@@ -30,9 +30,11 @@ def classification_scores(probabilities: np.ndarray, truth: np.ndarray, *, bins:
 
     Returns:
         ``error`` (fraction of misclassified rows, 0 to 1), ``nll`` (mean negative log probability of the true
-        class, in nats, at most 87.3 because probabilities are clipped at the smallest normal float32) and
-        ``calibration`` (expected calibration error, 0 to 1), each with its ``*_standard_error``; ``brier`` (mean
-        squared distance to the one-hot true class, 0 to 2). Standard errors are NaN for a single row.
+        class, in nats, at most 87.3 because probabilities are clipped at the smallest normal float32),
+        ``calibration`` (expected calibration error, 0 to 1) and ``overconfidence`` (mean confidence minus accuracy, -1
+        to 1), each with its ``*_standard_error``; ``calibration_by_chance`` (the calibration error to expect of
+        calibrated probabilities); ``brier`` (mean squared distance to the one-hot true class, 0 to 2). Standard errors
+        are NaN for a single row.
 
     Raises:
         DataError: shapes do not match, there are no rows, or a row is not a probability distribution.
@@ -51,6 +53,9 @@ def classification_scores(probabilities: np.ndarray, truth: np.ndarray, *, bins:
         "nll_standard_error": standard_error(surprise),
         "calibration": curve.expected_calibration_error,
         "calibration_standard_error": curve.expected_calibration_error_standard_error,
+        "calibration_by_chance": curve.by_chance,
+        "overconfidence": curve.overconfidence,
+        "overconfidence_standard_error": curve.overconfidence_standard_error,
         "brier": float(brier.mean()),
     }
 
@@ -73,11 +78,12 @@ def regression_scores(
         levels: their probabilities, ``[level]``, with at least one pair symmetric about 1/2.
 
     Returns:
-        ``rmse`` (over rows and targets, in the unit of ``truth``), ``nll`` (mean negative log density) and
-        ``calibration`` (mean over central intervals of ``|coverage - nominal|``, 0 to 1), each with its
-        ``*_standard_error``; ``coverage_90`` (fraction of true values in the central 90 % interval) if the levels
-        include 0.05 and 0.95. Standard errors are NaN for a single row; the standard error of ``rmse`` is 0 if
-        every error is 0.
+        ``rmse`` (over rows and targets, in the unit of ``truth``), ``nll`` (mean negative log density),
+        ``calibration`` (mean over central intervals of ``|coverage - nominal|``, 0 to 1) and ``overconfidence`` (mean
+        of ``nominal - coverage``, -1 to 1), each with its ``*_standard_error``; ``calibration_by_chance`` (the value
+        of ``calibration`` to expect of calibrated intervals); ``coverage_90`` (fraction of true values in the central
+        90 % interval) if the levels include 0.05 and 0.95. Standard errors are NaN for a single row; the standard error
+        of ``rmse`` is 0 if every error is 0.
 
     Raises:
         DataError: shapes do not match, there are no rows, or a value is not finite.
@@ -100,6 +106,9 @@ def regression_scores(
         "nll_standard_error": standard_error(log_density),
         "calibration": curve.mean_gap,
         "calibration_standard_error": curve.mean_gap_standard_error,
+        "calibration_by_chance": curve.by_chance,
+        "overconfidence": curve.overconfidence,
+        "overconfidence_standard_error": curve.overconfidence_standard_error,
     }
     for i in np.flatnonzero(np.abs(curve.nominal - 0.9) < 1e-6):
         scores["coverage_90"] = float(curve.coverage[i])

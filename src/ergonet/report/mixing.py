@@ -7,7 +7,7 @@ import numpy as np
 from ergonet import plots
 from ergonet.diagnostics import ConvergenceSummary, e_bfmi, summarize
 from ergonet.diagnostics.energy import has_momentum
-from ergonet.report import wording
+from ergonet.report import ensemble, wording
 from ergonet.report.pictures import Picture, draw
 from ergonet.report.record import RunRecord
 
@@ -43,6 +43,7 @@ def by_chain(record: RunRecord) -> dict[str, Any] | None:
         columns.append(("divergences", [str(int(np.sum(chain))) for chain in stats["diverging"]]))
     if _has_draws(stats.get("energy")) and has_momentum(stats):
         columns.append(("E-BFMI", [wording.number(float(value), 2) for value in e_bfmi(stats["energy"])]))
+    columns.extend(ensemble.columns(record.metrics, int(record.metrics.get("num_chains") or 0)))
     if not columns:
         return None
     count = len(columns[0][1])

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ergonet.diagnostics import advice
-from ergonet.report import wording
+from ergonet.diagnostics import advice, held_out
+from ergonet.diagnostics.finding import MODEL, MODES
+from ergonet.report import ensemble, wording
 from ergonet.report.record import RunRecord
 
 
@@ -46,13 +47,26 @@ class Verdict:
 
 def verdict(record: RunRecord) -> Verdict:
     """The verdict of ``ergonet.diagnostics.advice``, as a headline and sentences."""
-    if not record.metrics.get("diagnostics"):
+    return judge(record.metrics)
+
+
+def judge(metrics: Mapping[str, Any]) -> Verdict:
+    """The verdict on a run with these metrics, see ``verdict``."""
+    if not metrics.get("diagnostics"):
         return Verdict("unknown", "The draws could not be checked: this run has no diagnostics.", ())
-    findings = advice.find(record.metrics)
+    findings = advice.find(metrics)
     sentences = tuple(finding.sentence for finding in findings)
-    if any(finding.problem for finding in findings):
+    problems = {finding.subject for finding in findings if finding.problem}
+    notes = {finding.subject for finding in findings if not finding.problem}
+    if problems == {MODEL}:
+        what = "probabilities" if "error" in _table(metrics, "test") else "intervals"
+        headline = f"The draws are sound, but the stated {what} are not calibrated on the held-out rows"
+        return Verdict("bad", f"{headline}: {held_out.miscalibration(metrics)}.", sentences)
+    if problems:
         things = "there is one problem" if len(findings) == 1 else f"there are {len(findings)} problems"
         return Verdict("bad", f"Do not rely on these results yet: {things}.", sentences)
+    if MODES in notes:
+        return Verdict("note", "The results can be used: an average over chains in different modes.", sentences)
     if findings:
         return Verdict("note", "The results can be used, but the run cost more than necessary.", sentences)
     return Verdict("good", "Every check of the draws passed: the results can be used.", ())
@@ -147,6 +161,7 @@ def trust_cards(record: RunRecord) -> list[Card]:
             text = pattern.format(value) if known else wording.number(value)
             mark = "good" if value is not None and good(value) else "bad"
             cards.append(Card(name, text, "", meaning, mark))
+    cards.extend(Card(name, value, "", meaning) for name, value, meaning in ensemble.rows(record.metrics))
     return cards
 
 

@@ -71,6 +71,8 @@ def test_equals_the_naive_computation(kind):
     assert np.allclose(prediction.function_sd, every["mean"].std(0), atol=1e-4)
     expected = np.log(np.exp(every["log_prob"]).mean(0))
     assert np.allclose(prediction.log_density, expected, atol=1e-4)
+    halves = np.exp(every["log_prob"]).reshape(2, 2, 35, -1).mean(axis=2)
+    assert np.allclose(prediction.members, np.log(halves), atol=1e-4)
     if model.likelihood.is_classification:
         entropies = -np.sum(every["mean"] * np.log(every["mean"]), axis=2)
         assert np.allclose(prediction.expected_entropy, entropies.mean(0), atol=1e-5)

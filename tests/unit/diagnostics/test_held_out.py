@@ -1,0 +1,86 @@
+"""Stated probabilities and intervals that are wrong are a problem of the model, and the verdict says so."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ergonet.cli import summary
+from ergonet.diagnostics import failed, find
+from ergonet.diagnostics.finding import MODEL
+from ergonet.prediction.scores import classification_scores, regression_scores
+from ergonet.report.overview import judge
+
+SOUND = {"divergences": 0, "max_rhat_function": 1.001, "min_ess_bulk_function": 2000.0}
+LEVELS = np.arange(1, 20) / 20
+
+
+def metrics(test, **diagnostics):
+    return {"num_chains": 4, "num_draws": 1000, "num_test": 300, "test": test, "diagnostics": SOUND | diagnostics}
+
+
+def classes(rng, rows, power):
+    """Scores of ten classes whose stated probabilities are the true ones to a power, normalized."""
+    logits = rng.normal(size=(rows, 10)) * 2
+    true, stated = (np.exp(scale * logits) for scale in (1, power))
+    true, stated = (one / one.sum(axis=1, keepdims=True) for one in (true, stated))
+    truth = (rng.random(rows)[:, None] > true.cumsum(axis=1)).sum(axis=1).clip(0, 9)
+    return classification_scores(stated, truth)
+
+
+def intervals(rng, rows, scale):
+    """Scores of normal distributions that are too wide or too narrow by a factor."""
+    truth = rng.normal(size=(rows, 1))
+    mean, density = np.zeros((rows, 1)), stats.norm.logpdf(truth[:, 0], scale=scale)
+    quantiles = np.broadcast_to(scale * stats.norm.ppf(LEVELS)[:, None, None], (19, rows, 1))
+    return regression_scores(mean, truth, density, quantiles, LEVELS)
+
+
+@pytest.mark.parametrize("rows", [12, 60, 300])
+@pytest.mark.parametrize("scores", [classes, intervals])
+def test_calibrated_predictions_raise_no_alarm(scores, rows):
+    rng, runs = np.random.default_rng(1), 100
+    alarms = sum(failed(metrics(scores(rng, rows, 1.0))) for _ in range(runs))
+    assert alarms <= 0.05 * runs + 3 * np.sqrt(0.05 * 0.95 * runs)
+
+
+def test_the_error_by_chance_is_that_of_calibrated_predictions():
+    rng = np.random.default_rng(2)
+    for scores in (classes, intervals):
+        found = [scores(rng, 200, 1.0) for _ in range(100)]
+        errors, chance = (np.array([one[name] for one in found]) for name in ("calibration", "calibration_by_chance"))
+        assert abs(errors.mean() - chance.mean()) < 4 * errors.std() / 10 + 0.05 * chance.mean()
+
+
+@pytest.mark.parametrize(
+    ("scores", "size", "direction", "remedy"),
+    [
+        (classes, 0.5, "underconfident", "larger network"),
+        (classes, 3.0, "overconfident", "narrower prior"),
+        (intervals, 2.0, "underconfident", "learned noise"),
+        (intervals, 0.5, "overconfident", "learned noise"),
+    ],
+)
+def test_wrong_probabilities_are_a_problem_of_the_model(scores, size, direction, remedy):
+    found = metrics(scores(np.random.default_rng(3), 300, size))
+    (finding,) = find(found)
+    assert finding.problem
+    assert finding.subject == MODEL
+    assert direction in finding.sentence
+    assert remedy in finding.sentence
+    said = judge(found)
+    assert said.level == "bad"
+    assert said.headline.startswith("The draws are sound, but the stated")
+    assert said.headline.endswith(f"not calibrated on the held-out rows: {direction}.")
+    assert summary.sentences(found)[0] == said.headline
+
+
+def test_with_unsound_draws_the_headline_is_about_these():
+    test = classes(np.random.default_rng(3), 300, 0.5)
+    said = judge(metrics(test, divergences=5))
+    assert said.headline == "Do not rely on these results yet: there are 2 problems."
+
+
+def test_errors_that_are_too_uncertain_or_of_older_runs_are_not_judged():
+    test = classes(np.random.default_rng(3), 300, 0.5)
+    assert not failed(metrics({**test, "calibration_standard_error": test["calibration"] / 2}))
+    assert not failed(metrics({name: one for name, one in test.items() if name != "calibration_by_chance"}))
