@@ -93,6 +93,7 @@ def test_what_is_planned_is_said_and_becomes_the_settings(monkeypatch):
         assert (found.run.num_warmup, found.run.num_draws) == (expected.num_warmup, expected.num_draws)
 
 
+@pytest.mark.slow
 def test_a_fit_samples_what_was_planned(tmp_path, monkeypatch, capsys):
     """Up to the call of `sample`, which ends it."""
     import ergonet
