@@ -5,6 +5,7 @@ Every message names the argument, column or leaf, says what was found, and says 
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 # Characters that command a terminal or reorder text: control characters, separators of lines, marks of direction, lone
 # surrogates.
@@ -55,7 +56,14 @@ class DivergedError(ErgonetError, RuntimeError):
 
 
 class TimeLimitError(ErgonetError, TimeoutError):
-    """The time limit was reached before every chain had a draw, so there are none to return."""
+    """The time limit was reached before every chain had a draw, so there are none to return.
+
+    Attributes:
+        states: the last warm-up state of each chain, `[chain, dim]`; None if a chain has not moved from its start. They
+            are no draws from the posterior, but can be the `init` of another run.
+    """
+
+    states: Any = None
 
 
 class Terminated(KeyboardInterrupt):

@@ -35,7 +35,16 @@ if TYPE_CHECKING:
 FINE, OFF = 0, 3
 
 
-def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, quiet: bool, began: float) -> int:
+def run(
+    settings: Settings,
+    *,
+    out: str | None,
+    overwrite: bool,
+    strict: bool,
+    quiet: bool,
+    began: float,
+    plans: bool = False,
+) -> int:
     """Fit, evaluate and report.
 
     Args:
@@ -45,6 +54,7 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
         strict: whether the command fails if the diagnostics fail.
         quiet: print only problems.
         began: `time.perf_counter()` at the start of the command.
+        plans: whether numbers of chains, warm-up transitions and draws are chosen to fit in the time limit.
 
     Returns:
         The exit code.
@@ -55,7 +65,7 @@ def run(settings: Settings, *, out: str | None, overwrite: bool, strict: bool, q
     with closing(claim_run(out, _name(settings.data), overwrite=overwrite)) as claim:
         watch(settings, claim, began=began)
         dataset = load_data(settings.data, seed=settings.run.seed)
-        directory, metrics = fit(settings, dataset, claim, resume=False, quiet=quiet, began=began)
+        directory, metrics = fit(settings, dataset, claim, resume=False, quiet=quiet, began=began, plans=plans)
     return conclude(directory, metrics, strict=strict, quiet=quiet)
 
 
@@ -68,7 +78,14 @@ def watch(settings: Settings, claim: "Claim", *, began: float) -> None:
 
 
 def fit(
-    settings: Settings, dataset: "Dataset", claim: "Claim", *, resume: bool, quiet: bool, began: float
+    settings: Settings,
+    dataset: "Dataset",
+    claim: "Claim",
+    *,
+    resume: bool,
+    quiet: bool,
+    began: float,
+    plans: bool = False,
 ) -> tuple[RunDirectory, dict[str, Any]]:
     """Sample, or continue to sample, and evaluate: the complete run directory and the figures of the run."""
     keep_compiled_programs()
@@ -80,13 +97,15 @@ def fit(
     build.check(settings)
     settings = settings if resume else build.complete(settings, dataset.preprocessing)
     model, kernel = build.model(settings, build.Task.of(dataset.preprocessing)), build.kernel(settings)
+    target = condition(model, dataset)
+    if plans:
+        settings = _planned(settings, target, kernel, quiet=quiet, began=began)
     plan = evaluation.plan_predictions(
         settings,
         rows=len(dataset.x_test),
         outputs=len(dataset.preprocessing.classes) or len(dataset.preprocessing.target_names),
         classes=dataset.task == "classification",
     )
-    target = condition(model, dataset)
     if not quiet:
         sys.stdout.write(f"{visible(_header(settings, dataset, model))}\n{plan}\n")
         sys.stdout.flush()
@@ -109,6 +128,23 @@ def fit(
         metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds=seconds)
         _finish(directory, metrics, found.arrays, samples)
     return directory, metrics
+
+
+def _planned(settings: Settings, target: Any, kernel: Any, *, quiet: bool, began: float) -> Settings:
+    """The settings with counts that fit in the time limit, for a kernel of all rows."""
+    from ergonet.cli import planning
+    from ergonet.samplers.base import AbstractKernel
+
+    if not isinstance(
+        kernel, AbstractKernel
+    ):  # without a warm-up to plan, the limit alone says how many epochs there are
+        return settings
+    now = time.perf_counter()
+    left = _time_to_sample(settings.run.time_limit, spent=now - began) or 0.0
+    chosen, said = planning.planned(settings, target, kernel, until=now + left)
+    if not quiet:
+        sys.stdout.write(f"{said}\n")
+    return chosen
 
 
 def condition(model: Any, dataset: "Dataset") -> Any:

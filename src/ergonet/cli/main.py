@@ -96,15 +96,16 @@ def fit(
 ) -> None:
     """Fit a Bayesian neural network to DATA and write a run directory with a report.
 
+    With `--time-limit` and no counts, a short probe chooses chains, warm-up and draws that fit in it.
     The settings of a run are saved in RUN/settings.toml, which can be passed to `--settings` again. Compiled programs
     are cached for the next run in the user's cache folder, XDG_CACHE_HOME/ergonet, which may be deleted at any time.
     """
     began = time.perf_counter()
     with errors_in_one_line():
-        resolved = _resolved(given, settings)
+        resolved, plans = _resolved(given, settings), _is_to_be_planned(given, settings)
         from ergonet.cli import fitting
 
-        code = fitting.run(resolved, out=out, overwrite=overwrite, strict=strict, quiet=quiet, began=began)
+        code = fitting.run(resolved, out=out, overwrite=overwrite, strict=strict, quiet=quiet, began=began, plans=plans)
     raise typer.Exit(code)
 
 
@@ -298,6 +299,14 @@ def _resolved(given: Given, file: str | None) -> "Settings":
 
     source = given.get("data", {}).pop("source", None)
     return resolve(source, read_settings_file(file) if file is not None else {}, given)
+
+
+def _is_to_be_planned(given: Given, file: str | None) -> bool:
+    """Whether the options and the settings file have a time limit, and leave the counts to the library."""
+    from ergonet.assembly.settings import merge, read_settings_file
+    from ergonet.cli.planning import is_open
+
+    return is_open(merge(read_settings_file(file) if file is not None else {}, given))
 
 
 @contextmanager

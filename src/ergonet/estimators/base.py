@@ -68,6 +68,11 @@ class BayesianEstimator(BaseEstimator):
         f"or an `ergonet.WarmStart`, the `warm_start` of `ergonet.sample`. In scikit-learn, `warm_start` is something "
         f"else: going on from the previous fit.",
     )
+    time_limit: float | Any = parameter(
+        None,
+        "Seconds after which `fit` stops and keeps the draws that every chain has, with a warning; None: no limit. "
+        "Compilation counts, but cannot be interrupted.",
+    )
     standardize: bool | Any = parameter(
         True, "Scale inputs, and targets of a regressor, to mean 0 and sd 1 on the training rows."
     )
@@ -96,6 +101,7 @@ class BayesianEstimator(BaseEstimator):
             seed=int(seed),
             devices=self.devices,
             progress=self.progress,
+            time_limit=self.time_limit,
         )
         self.diagnostics_ = self.samples_.diagnostics()
         self._warn()
@@ -119,7 +125,10 @@ class BayesianEstimator(BaseEstimator):
             "dim": self.model_.dim,
             "diagnostics": self.diagnostics_ | {"divergences": 0, "nonfinite": 0, "stuck_chains": []},
         }
-        sentences = advise(metrics)
+        sentences, stopped = advise(metrics), self.samples_.about.get("stopped_by")
+        if stopped:
+            count = self.samples_.num_draws
+            sentences = [f"Stopped by {stopped}: {count} of {self.num_draws} draws of each chain.", *sentences]
         if sentences:
             warnings.warn(" ".join(sentences), SamplingWarning, stacklevel=4)
 

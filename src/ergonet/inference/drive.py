@@ -65,10 +65,14 @@ class TimeLimit(AbstractStopRule):
                 f"`time_limit` of {self._seconds:g} s was reached before the first transition: the preparation took "
                 f"{took:.1f} s, most of it for compilation, which cannot be interrupted. Allow more time."
             )
-        return TimeLimitError(
+        error = TimeLimitError(
             f"`time_limit` of {self._seconds:g} s was reached before every chain had a draw. "
             f"Allow more time, or lower `num_warmup`."
         )
+        if all(job.done for job in jobs):
+            order = np.argsort([chain for job in jobs for chain in job.chains])
+            error.states = np.concatenate([job.positions for job in jobs])[order]
+        return error
 
 
 class Diverged(AbstractStopRule):

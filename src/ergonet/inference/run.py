@@ -117,7 +117,7 @@ def sample(
         SettingError: a setting is out of range; or the run to be continued has other settings, data or software.
         StartError: no initial values with a finite density, or no stable step size, were found.
         MemoryPlanError: the draws would not fit.
-        TimeLimitError: the time limit was reached before the first draw.
+        TimeLimitError: the time limit was reached before the first draw; has the last `states` of the warm-up.
         KeyboardInterrupt: Ctrl-C was pressed before the first draw.
         ForkError: this process was forked from one that had used JAX.
         RunDirectoryError: the store exists (without `resume`), is damaged, or cannot be continued.

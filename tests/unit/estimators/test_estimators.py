@@ -21,6 +21,7 @@ from ergonet import HMC, NUTS, BayesianClassifier, BayesianRegressor, priors
 from ergonet._errors import CapabilityError, DataError, RunDirectoryError, SamplingWarning, SettingError
 from ergonet.assembly import build
 from ergonet.assembly.settings import ModelSettings
+from ergonet.inference import drive, trajectory_jobs
 
 pytestmark = pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")
 SHORT: dict[str, Any] = {
@@ -184,6 +185,22 @@ def test_pipeline_grid_search_and_cross_validation(moons):
     assert cross_val_score(pipeline, x, y, cv=2).mean() > 0.75
     search = GridSearchCV(BayesianClassifier(**SHORT, random_state=0), {"prior": ["normal", "fan-in-normal"]}, cv=2)
     assert search.fit(x, y).best_score_ > 0.75
+
+
+def test_a_time_limit_keeps_the_draws_and_says_so(line, monkeypatch):
+    """On a clock that passes the limit once every chain has a draw, whatever the speed of the machine."""
+
+    def reason(self, jobs, recorder):
+        return drive.TIME_LIMIT if recorder.drawn else ""
+
+    monkeypatch.setattr(drive.TimeLimit, "reason", reason)
+    monkeypatch.setattr(trajectory_jobs, "CHUNK_SECONDS", 1e-6)  # chunks of one transition
+    limited = BayesianRegressor(**settings(num_draws=400), time_limit=3600.0, random_state=0)
+    said = r"^Stopped by the time limit: \d+ of 400 draws of each chain\."
+    with pytest.warns(SamplingWarning, match=said):
+        limited.fit(*line)
+    assert 1 <= limited.samples_.num_draws < 400
+    assert np.isfinite(limited.predict(line[0])).all()
 
 
 def test_feature_names_are_checked(line):

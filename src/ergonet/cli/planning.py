@@ -1,0 +1,146 @@
+"""Chains, warm-up and draws that fit in a time limit, for a fit whose user gives the limit and no counts.
+
+A few transitions of the warm-up show how long one takes on this machine, with these data; they are thrown away. They
+compile the programs of the run, so that nothing is compiled twice.
+"""
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ergonet._errors import TimeLimitError
+from ergonet.assembly.settings import RunSettings, Settings
+from ergonet.inference.progress import Silent, Tick
+
+if TYPE_CHECKING:
+    from ergonet.samplers.base import AbstractKernel
+    from ergonet.target.contract import AbstractTarget
+
+COUNTS = ("num_chains", "num_warmup", "num_draws", "thin")
+PROBED = 60  # transitions of the warm-up, of each chain: the first trajectories are shorter than most
+PROBE_SHARE = 0.15  # of the time left
+USED_SHARE = 0.7  # of the time left after the probe: later transitions may take longer
+WARMUP_SHARE = 0.4  # of the transitions
+MOST_WARMUP, MOST_DRAWS = 1000, 1000
+FEWEST_WARMUP, FEWEST_DRAWS = 10, 10
+ENOUGH_WARMUP, FEWEST_CHAINS = 100, 2  # below, two chains that have warmed up are better than four that have not
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a time limit is used.
+
+    Attributes:
+        num_chains: independent chains.
+        num_warmup: transitions of the warm-up of each.
+        num_draws: draws of each.
+        seconds: how long that takes, estimated.
+    """
+
+    num_chains: int
+    num_warmup: int
+    num_draws: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.num_chains} chains x ({self.num_warmup} warm-up + {self.num_draws} draws)"
+
+
+def plan(rate: float, seconds: float, *, num_chains: int) -> Plan:
+    """The counts that fit in a time.
+
+    Args:
+        rate: transitions per second, of all chains together.
+        seconds: the time.
+        num_chains: most chains.
+    """
+    possible = USED_SHARE * rate * seconds
+    while num_chains > FEWEST_CHAINS and WARMUP_SHARE * possible / num_chains < ENOUGH_WARMUP:
+        num_chains -= 1
+    each = possible / num_chains
+    num_warmup = min(MOST_WARMUP, max(FEWEST_WARMUP, int(WARMUP_SHARE * each)))
+    num_draws = min(MOST_DRAWS, max(FEWEST_DRAWS, int(each - num_warmup)))
+    return Plan(num_chains, num_warmup, num_draws, num_chains * (num_warmup + num_draws) / rate)
+
+
+def is_open(given: Mapping[str, Any]) -> bool:
+    """Whether tables of settings, as a user has given them, have a time limit and leave the counts to the library."""
+    run = given.get("run", {})
+    return run.get("time_limit") is not None and run.get("warm_start") is None and not set(COUNTS) & set(run)
+
+
+def planned(
+    settings: Settings, target: "AbstractTarget", kernel: "AbstractKernel", *, until: float
+) -> tuple[Settings, str]:
+    """Settings with the counts that fit in the time, and a sentence about them.
+
+    Args:
+        settings: their time limit is set.
+        target: the posterior.
+        kernel: a kernel of all rows.
+        until: when sampling has to end, by `time.perf_counter`.
+    """
+    rate, run = measured_rate(target, kernel, settings.run, until=until), settings.run
+    if rate is None:
+        return settings, "The time limit was too short to plan the run."
+    found = plan(rate, max(until - time.perf_counter(), 0.0), num_chains=run.num_chains)
+    changed = {"num_chains": found.num_chains, "num_warmup": found.num_warmup, "num_draws": found.num_draws}
+    said = f"Planned: {found}, about {found.seconds:.0f} s of the time limit of {run.time_limit:g} s."
+    return dataclasses.replace(settings, run=dataclasses.replace(run, **changed)), said
+
+
+def measured_rate(
+    target: "AbstractTarget", kernel: "AbstractKernel", run: RunSettings, *, until: float
+) -> float | None:
+    """Transitions per second of all chains in the warm-up; None if not one fits in the time."""
+    import warnings
+
+    import ergonet
+
+    left = until - time.perf_counter()
+    watch = _Watch(seconds=PROBE_SHARE * left)
+    with warnings.catch_warnings(), suppress(TimeLimitError, _EnoughError):
+        warnings.simplefilter("ignore")
+        ergonet.sample(
+            target,
+            kernel,
+            num_chains=run.num_chains,
+            num_warmup=PROBED,
+            num_draws=1,
+            seed=run.seed,
+            devices=run.devices,
+            progress=watch,
+            time_limit=max(left, 1e-3),
+        )
+    return watch.rate
+
+
+class _EnoughError(Exception):
+    """The probe has run for long enough."""
+
+
+class _Watch(Silent):
+    """Notes how many transitions were made in how many seconds, from the end of the first chunk of each chain."""
+
+    def __init__(self, *, seconds: float):
+        self._seconds = seconds
+        self._first: dict[int, tuple[float, int]] = {}
+        self._last: dict[int, tuple[float, int]] = {}
+
+    def tick(self, tick: Tick) -> None:
+        now = time.perf_counter()
+        self._first.setdefault(tick.job, (now, tick.done))
+        self._last[tick.job] = now, tick.done
+        if self.rate is not None and now - min(when for when, _ in self._first.values()) > self._seconds:
+            raise _EnoughError
+
+    @property
+    def rate(self) -> float | None:
+        if not self._first:
+            return None
+        seconds = max(now for now, _ in self._last.values()) - min(now for now, _ in self._first.values())
+        done = sum(self._last[job][1] - self._first[job][1] for job in self._first)
+        return done / seconds if seconds > 0 and done else None

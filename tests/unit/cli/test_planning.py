@@ -1,0 +1,125 @@
+"""Counts that fit in a time limit: what is planned, from which speed, and when."""
+
+import itertools
+import time
+import tomllib
+from types import SimpleNamespace
+
+import pytest
+
+from ergonet import NUTS
+from ergonet.assembly.settings import RunSettings, resolve
+from ergonet.cli import fitting, main, planning
+from ergonet.inference.progress import Tick
+from tests.sampling import gaussian_target
+
+
+@pytest.mark.parametrize("rate", [0.1, 3.0, 40.0, 5e3])
+@pytest.mark.parametrize("seconds", [0.0, 20.0, 600.0])
+def test_a_plan_fits_in_the_time_or_is_the_smallest(rate, seconds):
+    found = planning.plan(rate, seconds, num_chains=4)
+    assert 2 <= found.num_chains <= 4
+    assert found.num_warmup >= 10
+    assert found.num_draws >= 10
+    total = found.num_chains * (found.num_warmup + found.num_draws)
+    assert found.seconds == pytest.approx(total / rate)
+    assert found.seconds <= 0.7 * seconds or (found.num_chains, found.num_warmup, found.num_draws)[:2] == (2, 10)
+
+
+def test_more_time_gives_more_of_everything_up_to_what_is_enough():
+    plans = [planning.plan(10.0, seconds, num_chains=4) for seconds in (20.0, 100.0, 300.0, 1e5)]
+    assert [one.num_chains for one in plans] == [2, 2, 4, 4]
+    for before, after in itertools.pairwise(plans):
+        assert (before.num_warmup, before.num_draws) < (after.num_warmup, after.num_draws)
+    assert (plans[-1].num_warmup, plans[-1].num_draws) == (1000, 1000)
+    assert planning.plan(10.0, 20.0, num_chains=1).num_chains == 1
+
+
+@pytest.mark.parametrize(
+    ("run", "is_open"),
+    [
+        ({"time_limit": 60.0}, True),
+        ({"time_limit": 60.0, "seed": 3}, True),
+        ({}, False),
+        ({"num_draws": 100}, False),
+        ({"time_limit": 60.0, "num_draws": 100}, False),
+        ({"time_limit": 60.0, "num_chains": 2}, False),
+        ({"time_limit": 60.0, "warm_start": "adam"}, False),
+    ],
+)
+def test_counts_are_chosen_only_if_none_is_given(run, is_open, tmp_path):
+    assert planning.is_open({"run": run}) == is_open
+    (tmp_path / "settings.toml").write_text("[run]\nnum_warmup = 70\n")
+    assert not main._is_to_be_planned({"run": run}, str(tmp_path / "settings.toml"))
+
+
+def test_the_speed_is_that_of_all_chains_after_their_first_chunks(monkeypatch):
+    now = iter([10.0, 10.5, 11.0, 12.0, 12.5])
+    monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: next(now)))
+    watch = planning._Watch(seconds=2.0)
+
+    def tick(job, done):
+        watch.tick(Tick(job, "warm-up", done, 61, 0.1, 0.8, 7 * done, 0))
+
+    assert watch.rate is None
+    tick(0, 1)
+    tick(1, 1)
+    assert watch.rate is None  # there is no time between the first chunks
+    tick(0, 11)
+    assert watch.rate == pytest.approx(10 / 1.0)
+    tick(1, 31)
+    assert watch.rate == pytest.approx(40 / 2.0)
+    with pytest.raises(planning._EnoughError):
+        tick(0, 31)
+
+
+def test_the_probe_measures_what_it_can():
+    run = RunSettings(num_chains=2, seed=5)
+    target, kernel = gaussian_target(), NUTS(max_doublings=5)
+    rate = planning.measured_rate(target, kernel, run, until=time.perf_counter() + 3600.0)
+    assert rate is not None
+    assert rate > 0
+    assert planning.measured_rate(target, kernel, run, until=time.perf_counter() - 1.0) is None
+
+
+def test_what_is_planned_is_said_and_becomes_the_settings(monkeypatch):
+    monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: 40.0))
+    settings = resolve("two-moons", {}, {"run": {"time_limit": 100.0}})
+    for rate, said in ((20.0, "Planned: 2 chains x ("), (None, "too short to plan the run")):
+        monkeypatch.setattr(planning, "measured_rate", lambda *_, rate=rate, **__: rate)
+        found, sentence = planning.planned(settings, gaussian_target(), NUTS(), until=60.0)
+        assert said in sentence
+        expected = settings.run if rate is None else planning.plan(20.0, 20.0, num_chains=4)
+        assert (found.run.num_warmup, found.run.num_draws) == (expected.num_warmup, expected.num_draws)
+
+
+@pytest.mark.slow
+def test_a_fit_samples_what_was_planned(tmp_path, monkeypatch, capsys):
+    """Up to the call of `sample`, which ends it."""
+    import ergonet
+
+    class BegunError(Exception):
+        pass
+
+    def begin(target, kernel, *, num_chains, num_warmup, num_draws, store, **_):
+        store.allocate(num_chains, num_draws, {})
+        text = (tmp_path / ".run.ergonet" / "new" / "settings.toml").read_text()
+        raise BegunError(num_chains, num_warmup, num_draws, tomllib.loads(text)["run"])
+
+    monkeypatch.setattr(planning, "measured_rate", lambda *_, **__: 30.0)
+    monkeypatch.setattr(ergonet, "sample", begin)
+    settings = resolve("two-moons", {}, {"run": {"time_limit": 3600.0}})
+    with pytest.raises(BegunError) as begun:
+        fitting.run(
+            settings,
+            out=str(tmp_path / "run"),
+            overwrite=False,
+            strict=False,
+            quiet=False,
+            began=time.perf_counter(),
+            plans=True,
+        )
+    chains, warmup, draws, saved = begun.value.args
+    assert (chains, warmup, draws) == (4, 1000, 1000)
+    assert (saved["num_chains"], saved["num_warmup"], saved["num_draws"]) == (4, 1000, 1000)
+    assert "Planned: 4 chains x (1000 warm-up + 1000 draws), about 267 s of the time limit" in capsys.readouterr().out
