@@ -11,6 +11,7 @@ from ergonet import Target
 from ergonet.inference.devices import Placement
 from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.registry import KERNELS
+from ergonet.target.padding import padded_index
 
 SCALES = np.array([0.5, 1.0, 2.0, 1.5, 0.8], np.float32)
 
@@ -43,6 +44,12 @@ def draw(kernel=None, **settings):
     chosen |= {"progress": False} | settings
     target = chosen.pop("target")
     return ergonet.sample(target, kernel or ergonet.NUTS(max_doublings=5), **chosen)
+
+
+def with_targets(posterior, targets):
+    """The posterior given other targets, `[targets, rows]`, of the same inputs."""
+    padded = targets[:, padded_index(targets.shape[1])]
+    return eqx.tree_at(lambda one: one.padded_targets, posterior, padded)
 
 
 def place_in_one_batch(monkeypatch):

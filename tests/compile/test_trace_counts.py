@@ -111,3 +111,27 @@ def test_new_data_of_the_same_shape_compile_nothing_for_a_network(compiled):
     same = BayesianNetwork(MLP((3, 4, 2)), priors.Normal(1.0), likelihoods.Categorical())
     run(same.condition(rng.normal(size=(30, 3)), rng.integers(0, 2, size=30)), NUTS(max_doublings=4))
     assert compiled() == {}
+
+
+@pytest.mark.slow
+def test_posteriors_of_about_as_many_rows_compile_nothing():
+    """Nor do their predictions, learned scales and log likelihoods: of all programs of JAX none is new."""
+    model = BayesianNetwork(MLP((3, 4, 1)), priors.Normal(1.0), likelihoods.Gaussian())
+    rng = np.random.default_rng(0)
+
+    def fit(rows, new_rows):
+        x = rng.normal(size=(rows, 3))
+        samples = run(model.condition(x, x[:, 0]), HMC(num_steps=3, step_size=0.1), num_warmup=0, num_draws=4)
+        samples.diagnostics()
+        ergonet.predict(samples, x[:new_rows], y=x[:new_rows, 0])
+        assert samples.log_likelihood().shape == (2, 4, rows)
+
+    programs = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **named: programs.append(named.get("fun_name")) if "backend_compile" in event else None
+    )
+    fit(1000, 33)
+    assert programs
+    programs.clear()
+    fit(1001, 40)
+    assert not programs

@@ -20,6 +20,7 @@ import numpy as np
 
 from ergonet import MLP, BayesianNetwork, Target, likelihoods, priors
 from ergonet.samplers.base import run_transition
+from tests.sampling import with_targets
 
 COMPILER = {"xla_backend_optimization_level": 0}  # compiling takes longer than running
 
@@ -82,7 +83,7 @@ def regression(parametrization: str) -> Problem:
         position = model.sample_prior(first)
         weights, own = model.split(position)
         drawn = model.likelihood.sample(second, own, model.network.apply(weights, target.inputs))
-        return position, eqx.tree_at(lambda one: one.targets, target, drawn)
+        return position, with_targets(target, drawn)
 
     def statistics(target, position):
         weights, own = model.split(position)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ergonet import MLP, BayesianNetwork, likelihoods, priors
 from ergonet.samplers.base import run_transition
+from tests.sampling import with_targets
 
 NETWORK = MLP((1, 2, 1))
 INPUTS = np.linspace(-1.2, 1.5, 4, dtype=np.float32)[:, None]
@@ -87,7 +87,7 @@ def with_data(posterior: Any, key: Any, position: Any) -> Any:
     weights, own = posterior.model.split(position)
     outputs = posterior.model.network.apply(weights, posterior.inputs)
     drawn = posterior.model.likelihood.sample(key, own, outputs)
-    return eqx.tree_at(lambda one: one.targets, posterior, drawn)
+    return with_targets(posterior, drawn)
 
 
 def quantities(posterior: Any, position: Any, *, is_heavy: bool) -> Any:

@@ -25,6 +25,7 @@ from ergonet._types import Array, Count, Float, Int, PRNGKey, Scalar
 from ergonet.samplers.stochastic.ordering import shuffle
 from ergonet.target.capabilities import Rows
 from ergonet.target.contract import AbstractTarget, require
+from ergonet.target.layout import count_rows
 
 STEPS_PER_CALL = 500  # steps in one call of the compiled loop, unless a single epoch has more
 START_KEY, DRAW_KEY, ORDER_KEY, STEP_KEY = range(4)  # folded into the key
@@ -170,7 +171,7 @@ def _advance(
 
     def epoch(number: Count, carry: tuple[State, Array]) -> tuple[State, Array]:
         state, losses = carry
-        order = _order(rule, target, key, first + number)
+        order = _order(rule, rows, key, first + number)
         num_batches = 1 if order is None else order.shape[0]
 
         def step(batch: Count, carry: tuple[State, Scalar]) -> tuple[State, Scalar]:
@@ -186,11 +187,11 @@ def _advance(
     return lax.fori_loop(0, count, epoch, (state, jnp.zeros((capacity,), state.params["loc"].dtype)))
 
 
-def _order(rule: Rule, target: AbstractTarget, key: PRNGKey, epoch: Count) -> Int[Array, "batch row"] | None:
+def _order(rule: Rule, rows: Any, key: PRNGKey, epoch: Count) -> Int[Array, "batch row"] | None:
     if not rule.batch_size:
         return None
     key = jax.random.fold_in(key, ORDER_KEY)
-    return shuffle(key, epoch, num_rows=_rows(target).num_rows, batch_size=rule.batch_size, num_epochs=1)
+    return shuffle(key, epoch, num_rows=count_rows(rows), batch_size=rule.batch_size, num_epochs=1)
 
 
 def _step(

@@ -4,9 +4,12 @@ import errno
 import os
 import stat
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 from ergonet.draws.faults import explain
+
+MOST_BYTES = 2**30  # of all cached programs; a fit has some 2 MB
 
 
 def keep_compiled_programs() -> None:
@@ -33,6 +36,7 @@ def keep_compiled_programs() -> None:
     for reason in filter(None, reasons):
         warnings.warn(f"Compiled programs are not cached: {reason}", UserWarning, stacklevel=2)
         return
+    discard_unused(folder, MOST_BYTES)
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
@@ -45,3 +49,22 @@ def distrust(folder: Path) -> str:
     if hasattr(os, "getuid") and found.st_mode & stat.S_IWOTH:
         return f"everybody may write to the folder {str(folder)!r}. Remove it, or `chmod o-w` it and empty it."
     return ""
+
+
+def discard_unused(folder: Path, most_bytes: int) -> None:
+    """Remove the programs that were not used for longest, until all are at most so many bytes.
+
+    A process that was about to read one of them compiles it.
+    """
+    found: list[tuple[float, int, Path]] = []
+    for file in folder.glob("*-cache"):
+        with suppress(OSError):  # another process removed it
+            status = file.stat()
+            found.append((max(status.st_atime, status.st_mtime), status.st_size, file))
+    total = sum(size for _, size, _ in found)
+    for _, size, file in sorted(found, key=lambda one: one[0]):
+        if total <= most_bytes:
+            break
+        with suppress(OSError):
+            file.unlink()
+        total -= size

@@ -15,6 +15,7 @@ from ergonet.draws.record import Record
 from ergonet.target.capabilities import Monitor, PointwiseLogLikelihood, Scales, quantities
 from ergonet.target.contract import AbstractTarget, Missing, offers, require
 from ergonet.target.layout import flatten_names
+from ergonet.target.padding import padded_size
 
 ROW_CHUNK, DRAW_CHUNK = 256, 4096  # for log likelihoods: rows per evaluation, draws per call
 DRAWS_AT_ONCE = 4  # evaluated together, so that at most so many times ROW_CHUNK rows pass through a network at a time
@@ -68,7 +69,7 @@ def log_likelihood(record: Record) -> np.ndarray:
     """
     require_jax()
     rows = require(record.require_target(), PointwiseLogLikelihood, "log_likelihood")
-    size = min(rows.num_rows, ROW_CHUNK)
+    size = min(padded_size(rows.num_rows), ROW_CHUNK)
     chunks = []
     for start in range(0, rows.num_rows, size):
         index = np.minimum(

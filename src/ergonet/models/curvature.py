@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ergonet._types import Array, Float
+from ergonet._types import Array, Float, Int
 from ergonet.models.likelihood import LOG_PRECISION, AbstractLikelihood, Bernoulli, Categorical, Gaussian
 from ergonet.models.network import MLP, AbstractNetwork, cut, product
 from ergonet.models.precision import GammaPrecision
@@ -28,6 +28,7 @@ from ergonet.models.prior.parametrization import Centered
 from ergonet.models.prior.simple import FanInNormal, Normal
 from ergonet.models.registry import ACTIVATIONS
 from ergonet.target.capabilities import CenteredCurvature, NonCenteredCurvature
+from ergonet.target.padding import without_padding
 
 BOUNDED = ("tanh", "sigmoid")
 CLASS_CURVATURE = 0.25
@@ -42,6 +43,17 @@ class NetworkCurvature(CenteredCurvature, NonCenteredCurvature):
     likelihood: AbstractLikelihood
     inputs: Array
     targets: Array
+    count: Int[Array, ""] | None  # rows that are not padding, which come first; None: all
+
+    @property
+    def num_rows(self) -> Any:
+        """Rows of the data, traced if there is padding."""
+        return self.targets.shape[1] if self.count is None else self.count
+
+    @property
+    def num_targets(self) -> Any:
+        """Targets of all rows."""
+        return self.targets.shape[0] * self.num_rows
 
     @property
     def num_weights(self) -> int:
@@ -89,13 +101,13 @@ class NetworkCurvature(CenteredCurvature, NonCenteredCurvature):
         network: Any = self.network
         named = _named(self, hyperparameters)
         log_precisions = _log_precisions(self, named, hyperparameters.dtype)
-        num_rows = self.targets.shape[1]
+        num_rows = self.num_rows
         outputs = jnp.full((network.sizes[-1],), 1.0, hyperparameters.dtype) * _output_curvature(self, named)
         found: dict[str, Array] = {}
         above = outputs
         for layer in reversed(range(len(network.sizes) - 1)):
             weight = log_precisions[f"layers.{layer}.weight"]
-            squares = jnp.sum(self.inputs**2, axis=1) if layer == 0 else jnp.asarray(num_rows, above.dtype)
+            squares = _sum_of_squares(self, self.inputs) if layer == 0 else jnp.asarray(num_rows, above.dtype)
             found[f"layers.{layer}.weight"] = above[:, None] * squares
             if network.bias:
                 found[f"layers.{layer}.bias"] = above * num_rows
@@ -127,7 +139,7 @@ class NetworkCurvature(CenteredCurvature, NonCenteredCurvature):
         ]
         noise = _noise_prior(self)
         if noise is not None:
-            parts.append(jnp.full((1,), (noise.alpha + self.targets.size) / 2, weights.dtype))
+            parts.append(jnp.full((1,), (noise.alpha + self.num_targets) / 2, weights.dtype))
         return jnp.concatenate(parts)
 
 
@@ -153,7 +165,7 @@ def _non_centered(of: NetworkCurvature, weights: Array) -> Array:
         position = jnp.concatenate([weights, hyperparameters])
         own = cut(position[of.prior.dim :], of.likelihood.leaves())
         outputs = of.network.apply(of.prior.split(position), of.inputs)
-        return -jnp.sum(of.likelihood.log_prob(own, outputs, of.targets))
+        return -jnp.sum(without_padding(of.likelihood.log_prob(own, outputs, of.targets), of.count))
 
     slope = jax.grad(misfit)(means)
     position = jnp.concatenate([weights, means])
@@ -170,11 +182,9 @@ def _non_centered(of: NetworkCurvature, weights: Array) -> Array:
     above = jnp.full((network.sizes[-1],), 1.0, weights.dtype) * _output_curvature(of, named)
     for layer in reversed(range(len(network.sizes) - 1)):
         weight = actual[f"layers.{layer}.weight"]
-        squared[f"layers.{layer}.weight"] = _squared_slopes(
-            _group(of, f"layers.{layer}.weight"), above, weight, hidden[layer]
-        )
+        squared[f"layers.{layer}.weight"] = _squared_slopes(of, layer, above, weight, hidden[layer])
         if network.bias:
-            each = above * actual[f"layers.{layer}.bias"] ** 2 * of.targets.shape[1] / 4
+            each = above * actual[f"layers.{layer}.bias"] ** 2 * of.num_rows / 4
             is_leaf = _group(of, f"layers.{layer}.bias") == "leaf"
             squared[f"layers.{layer}.bias"] = jnp.sum(each)[None] if is_leaf else each
         above = product(above[None], weight**2)[0]
@@ -188,7 +198,7 @@ def _non_centered(of: NetworkCurvature, weights: Array) -> Array:
     noise = _noise_prior(of)
     if noise is not None:
         # L is proportional to e^lambda except for its normalizer, whose slope is minus half the number of targets.
-        total = slope[start:] + 0.5 * of.targets.size
+        total = slope[start:] + 0.5 * of.num_targets
         parts.append(_floored(noise.alpha / 2, total))
     return jnp.concatenate(parts)
 
@@ -197,13 +207,18 @@ def _floored(own: float, data: Array) -> Array:
     return jnp.maximum(jnp.abs(own + data), LEAST_SHARE * own)
 
 
-def _squared_slopes(group: str, above: Array, weight: Array, hidden: Array) -> Array:
+def _squared_slopes(of: NetworkCurvature, layer: int, above: Array, weight: Array, hidden: Array) -> Array:
     """Sum over cases of sum_j c_j (dg_j / dlambda)^2 for the groups of a layer's weights: dg_j = -mu_j / 2."""
-    if group == "leaf":
-        return jnp.sum(above[:, None] * product(weight, hidden) ** 2)[None] / 4
-    if group == "incoming":
-        return jnp.sum(above[:, None] * product(weight, hidden) ** 2, axis=1) / 4
-    return product(above[None], weight**2)[0] * jnp.sum(hidden**2, axis=1) / 4
+    group = _group(of, f"layers.{layer}.weight")
+    if group not in ("leaf", "incoming"):
+        return product(above[None], weight**2)[0] * _sum_of_squares(of, hidden) / 4
+    each = above * _sum_of_squares(of, product(weight, hidden)) / 4
+    return jnp.sum(each)[None] if group == "leaf" else each
+
+
+def _sum_of_squares(of: NetworkCurvature, values: Array) -> Array:
+    """Sum over cases of the squares of each of `values`, `[value, rows]`."""
+    return jnp.sum(without_padding(values, of.count) ** 2, axis=1)
 
 
 def _named(of: NetworkCurvature, hyperparameters: Array) -> dict[str, Array]:

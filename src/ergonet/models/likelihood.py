@@ -16,13 +16,14 @@ from jax.typing import DTypeLike
 
 from ergonet._checks import is_number
 from ergonet._errors import DataError, SettingError, shown
-from ergonet._types import Array, Float, PRNGKey, Scalar
+from ergonet._types import Array, Bool, Float, PRNGKey, Scalar
 from ergonet.models.network import Leaf, Weights
 from ergonet.models.precision import GammaPrecision as GammaPrecision  # noqa: PLC0414 - a public name of this module
 
 Outputs = Float[Array, "outputs rows"]
 Targets = Float[Array, "targets rows"]
 PerRow = Float[Array, "rows"]
+Flags = Bool[Array, "rows"]
 
 _LOG_TWO_PI = math.log(2 * math.pi)
 
@@ -61,8 +62,8 @@ class AbstractLikelihood(eqx.Module):
         """Learned standard deviations of the noise by name; for reports."""
 
     @abc.abstractmethod
-    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets) -> dict[str, Array]:
-        """Draw these coordinates from their conditional distribution given the network's outputs."""
+    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets, is_row: Flags) -> dict[str, Array]:
+        """Draw these coordinates given the network's outputs for all rows for which `is_row`; others are padding."""
 
     @abc.abstractmethod
     def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
@@ -130,7 +131,7 @@ class _NoParameters(AbstractLikelihood):
     def scales(self, parameters: Weights) -> dict[str, Array]:
         return {}
 
-    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets) -> dict[str, Array]:
+    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets, is_row: Flags) -> dict[str, Array]:
         return {}
 
 
@@ -275,10 +276,11 @@ class Gaussian(AbstractLikelihood):
             return {LOG_PRECISION: jnp.full((), self.noise.log_mean, dtype)}
         return {}
 
-    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets) -> dict[str, Array]:
+    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets, is_row: Flags) -> dict[str, Array]:
         if isinstance(self.noise, GammaPrecision):
-            squares = jnp.sum((targets - outputs) ** 2)
-            return {LOG_PRECISION: self.noise.conditional(key, targets.size, squares)}
+            squares = jnp.sum(jnp.where(is_row, targets - outputs, 0) ** 2)
+            count = targets.shape[0] * jnp.sum(is_row, dtype=squares.dtype)
+            return {LOG_PRECISION: self.noise.conditional(key, count, squares)}
         return {}
 
     def scales(self, parameters: Weights) -> dict[str, Array]:

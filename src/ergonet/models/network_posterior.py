@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.scipy.special import logsumexp
 from jax.typing import DTypeLike
 
@@ -39,6 +40,7 @@ from ergonet.target.capabilities import (
     WeightCurvature,
 )
 from ergonet.target.contract import AbstractTarget, Capability, CapabilityT, Missing, ReferencePoint, own_capability
+from ergonet.target.padding import is_row, padded_index, without_padding
 
 NUM_REFERENCE_ROWS = 20
 NO_HYPERPARAMETERS = "the model has no hyperparameters: give weights a prior such as `NormalGamma`, or learn the noise"
@@ -178,11 +180,13 @@ class BayesianNetwork(eqx.Module):
             raise DataError(f"`x` has {x.shape[0]} rows, but `y` has shape {list(y.shape)}. They must match.")
         if not np.all(np.isfinite(y.astype(x.dtype))):
             raise DataError("`y` contains NaN or infinite values. Drop these rows or impute the values.")
-        inputs = self.network.prepare(x)
-        targets = np.asarray(self.likelihood.prepare(y, self.num_outputs(inputs)), x.dtype)
+        num_outputs = self.num_outputs(self.network.prepare(x[:1]))
+        targets = np.asarray(self.likelihood.prepare(y, num_outputs), x.dtype)
         shown = x if reference is None else _rows("reference", reference)
         chosen = choose_reference_rows(shown.reshape(shown.shape[0], -1), count=NUM_REFERENCE_ROWS)
-        kept = inputs, targets, self.network.prepare(shown[np.asarray(chosen)])
+        shown = self.network.prepare(shown[np.asarray(chosen)])
+        index = np.arange(len(x)) if self.network.rows_interact else padded_index(len(x))
+        kept = self.network.prepare(x[index]), targets[:, index], shown, np.int32(len(x))
         return NetworkPosterior(self, *jax.device_put(kept))
 
 
@@ -238,26 +242,49 @@ class AbstractNetworkPosterior(AbstractTarget, Monitor, Rows, Scales):
 
 
 class NetworkPosterior(AbstractNetworkPosterior, PointwiseLogLikelihood):
-    """The posterior of a `BayesianNetwork` given data; make it with `BayesianNetwork.condition`."""
+    """The posterior of a `BayesianNetwork` given data; make it with `BayesianNetwork.condition`.
+
+    Its arrays are padded, so that posteriors of about as many rows share compiled programs (`padding.py`). Padding has
+    no part in the density, and nothing that is returned shows it.
+    """
 
     model: BayesianNetwork
-    inputs: Array
-    targets: Array
+    padded_inputs: Array
+    padded_targets: Array
     reference: Array
+    count: Int[Array, ""] | None  # rows that are not padding, which come first; None: all
     left_out: tuple[Density, Scalar] | None  # the prior, and the mean log likelihood of a row
     dim: int = eqx.field(static=True)
 
-    def __init__(self, model: BayesianNetwork, inputs: Array, targets: Array, reference: Array):
+    def __init__(
+        self, model: BayesianNetwork, inputs: Array, targets: Array, reference: Array, count: Array | None = None
+    ):
         self.model = model
-        self.inputs = inputs
-        self.targets = targets
+        self.padded_inputs, self.padded_targets, self.count = inputs, targets, count
         self.reference = reference
         self.left_out = None
         self.dim = model.dim
 
     @property
-    def num_rows(self) -> int:
-        return self.targets.shape[1]
+    def num_rows(self) -> Any:
+        """Rows of the data: an integer, traced where the posterior is an argument of a compiled function."""
+        count = self.padded_targets.shape[1] if self.count is None else self.count
+        return count if isinstance(count, Tracer) else int(count)
+
+    @property
+    def inputs(self) -> Array:
+        """Prepared inputs of all rows."""
+        return self.padded_inputs if self._is_full else self.model.network.prepare(self.rows()[0])
+
+    @property
+    def targets(self) -> Array:
+        """Prepared targets `[targets, rows]`."""
+        return self.padded_targets if self._is_full else self.padded_targets[:, : self.num_rows]
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether there is no padding; where `num_rows` is traced, this is an error of JAX."""
+        return self.count is None or int(self.count) == self.padded_targets.shape[1]
 
     @property
     def num_weights(self) -> int:
@@ -267,31 +294,37 @@ class NetworkPosterior(AbstractNetworkPosterior, PointwiseLogLikelihood):
     @property
     def curvature(self) -> NetworkCurvature:
         """The curvatures, whether or not they apply; see `capability`."""
-        model = self.model
-        return NetworkCurvature(model.network, model.prior, model.likelihood, self.inputs, self.targets)
+        own = self.model.network, self.model.prior, self.model.likelihood
+        return NetworkCurvature(*own, self.padded_inputs, self.padded_targets, self.count)
 
     def potential(self, position: Position) -> Scalar:
-        density, rows = self.model.prior_density(position), self.log_likelihood(position)
+        density = self.model.prior_density(position)
         if self.left_out is None:
-            return -(density.whole + jnp.sum(rows)).astype(position.dtype)
+            return -(density.whole + self._likelihood(position)).astype(position.dtype)
         prior, row = self.left_out
-        return -(density.above(prior) + jnp.sum(rows - row)).astype(position.dtype)
+        return -(density.above(prior) + self._likelihood(position, above=row)).astype(position.dtype)
+
+    def _likelihood(self, position: Position, *, above: Scalar | float = 0.0) -> Scalar:
+        """The sum over rows of their log likelihoods above a value."""
+        rows = _log_likelihood(self.model, position, self.padded_inputs, self.padded_targets)
+        return jnp.sum(without_padding(rows - above, self.count))
 
     def log_likelihood(self, position: Position, rows: Int[Array, "row"] | None = None) -> Float[Array, "row"]:
-        inputs, targets = self.inputs, self.targets
-        if rows is not None:
-            network = self.model.network
-            inputs, targets = network.prepare(network.rows_first(inputs)[rows]), targets[:, rows]
-        return _log_likelihood(self.model, position, inputs, targets)
+        if rows is None:
+            return _log_likelihood(self.model, position, self.inputs, self.targets)
+        network = self.model.network
+        chosen = network.prepare(network.rows_first(self.padded_inputs)[rows]), self.padded_targets[:, rows]
+        return _log_likelihood(self.model, position, *chosen)
 
     def rows(self) -> tuple[Array, Array]:
         """Inputs `[rows, ...]` and prepared targets `[rows, targets]`."""
-        return self.model.network.rows_first(self.inputs), self.targets.T
+        inputs, targets = self.model.network.rows_first(self.padded_inputs), self.padded_targets.T
+        return (inputs, targets) if self._is_full else (inputs[: self.num_rows], targets[: self.num_rows])
 
     def reference_point(self, position: Position) -> ReferencePoint:
-        density, rows = self.model.prior_density(position), self.log_likelihood(position)
-        potential = -(density.whole + jnp.sum(rows)).astype(position.dtype)
-        return ReferencePoint(potential, (density, jnp.mean(rows)))
+        density, likelihood = self.model.prior_density(position), self._likelihood(position)
+        potential = -(density.whole + likelihood).astype(position.dtype)
+        return ReferencePoint(potential, (density, likelihood / self.num_rows))
 
     def relative_to(self, reference: ReferencePoint) -> "NetworkPosterior":
         return eqx.tree_at(lambda one: one.left_out, self, reference.parts, is_leaf=lambda leaf: leaf is None)
@@ -355,8 +388,8 @@ class NetworkGibbs(GibbsBlock):
         key_prior, key_own = jax.random.split(key)
         drawn, (weights, own) = model.prior.gibbs(key_prior, position), model.split(position)
         if own:
-            outputs = model.network.apply(weights, posterior.inputs)
-            found = model.likelihood.gibbs(key_own, outputs, posterior.targets)
+            outputs, targets = model.network.apply(weights, posterior.padded_inputs), posterior.padded_targets
+            found = model.likelihood.gibbs(key_own, outputs, targets, is_row(targets.shape[1], posterior.count))
             drawn = jnp.concatenate([drawn, *(found[path].reshape(-1) for path in own)])
         return drawn
 

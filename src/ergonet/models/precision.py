@@ -49,7 +49,7 @@ class GammaPrecision(eqx.Module):
         """A log precision."""
         return sample_log_precision(key, jnp.asarray(self.log_mean, dtype), self.alpha)
 
-    def conditional(self, key: PRNGKey, count: int, squares: Scalar) -> Scalar:
+    def conditional(self, key: PRNGKey, count: Array | int, squares: Scalar) -> Scalar:
         """Draw a log precision given `count` deviations N(0, 1 / tau) with this sum of squares (Choo2000, eq. 3.12)."""
         return gibbs_log_precision(key, self.log_mean, self.alpha, count, squares)
 
@@ -73,7 +73,9 @@ def sample_log_precision(key: PRNGKey, log_mean: Array, alpha: float) -> Array:
     return jax.random.loggamma(key, shape, log_mean.shape, log_mean.dtype) - math.log(shape) + log_mean
 
 
-def gibbs_log_precision(key: PRNGKey, log_mean: Array | float, alpha: float, count: int, squares: Array) -> Array:
+def gibbs_log_precision(
+    key: PRNGKey, log_mean: Array | float, alpha: float, count: Array | int, squares: Array
+) -> Array:
     """Draw log precisions given deviations: tau | . ~ Gamma((alpha + n) / 2, rate alpha / (2 omega) + s / 2) by group.
 
     Args:

@@ -25,7 +25,7 @@ def readable(positions: Any) -> Any:
 
 
 class Rows:
-    """Inputs and targets in chunks of one shape; the last chunk is padded by repeating the final row."""
+    """Inputs and targets in chunks of one shape; the last chunk is padded by repeating rows."""
 
     def __init__(self, model: BayesianNetwork, x: Any, y: Any = None):
         require_jax()

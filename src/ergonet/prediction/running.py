@@ -4,12 +4,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from ergonet._types import AnyArray, Array, Float, Scalar
+from ergonet._types import AnyArray, Array, Float, Int, Scalar
 from ergonet.draws.callback import AbstractCallback
 from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.prediction.chunks import Rows
 from ergonet.prediction.predictive import Prediction, Sums, accumulate, blank_sums, join, joined, part_of
+from ergonet.target.padding import padded_size, without_padding
 
 
 class RunningPrediction(AbstractCallback):
@@ -22,8 +24,9 @@ class RunningPrediction(AbstractCallback):
     """
 
     model: BayesianNetwork
-    inputs: Array
-    targets: Array
+    padded_inputs: Array
+    padded_targets: Array
+    count: Int[Array, ""]  # rows that are not padding, which come first
 
     def __init__(self, model: BayesianNetwork, x: Any, y: Any):
         """Validate the rows and put them on the device.
@@ -39,28 +42,29 @@ class RunningPrediction(AbstractCallback):
         """
         rows = Rows(model, x, y)
         self.model = model
-        self.inputs, targets = next(iter(rows.chunks(rows.count)))
+        self.padded_inputs, targets = next(iter(rows.chunks(padded_size(rows.count))))
         assert targets is not None  # as y is given
-        self.targets = targets
+        self.padded_targets = targets
+        self.count = jax.device_put(np.int32(rows.count))
 
     def blank(self) -> Sums:
-        return blank_sums(self.model, *self._outputs(jnp.zeros((self.model.dim,), self.targets.dtype)))
+        return blank_sums(self.model, *self._outputs(jnp.zeros((self.model.dim,), self.padded_targets.dtype)))
 
     def _outputs(self, position: Array) -> tuple[Array, Any]:
         """Outputs `[1, outputs, rows]` and the likelihood's parameters."""
         weights, own = self.model.split(position)
-        outputs = self.model.network.apply(weights, self.inputs)
+        outputs = self.model.network.apply(weights, self.padded_inputs)
         return outputs[None], jax.tree.map(lambda leaf: leaf[None], own)
 
     def update(self, summary: Sums, position: Float[Array, "dim"], weight: Scalar) -> tuple[Sums, dict[str, Scalar]]:
         outputs, own = self._outputs(position)
         summary = accumulate(
-            self.model, summary, outputs, own, weights=weight[None].astype(outputs.dtype), targets=self.targets
+            self.model, summary, outputs, own, weights=weight[None].astype(outputs.dtype), targets=self.padded_targets
         )
         alone = self.model.likelihood.mean(jax.tree.map(lambda leaf: leaf[0], own), outputs[0])
         name = "error" if self.model.likelihood.is_classification else "rmse"
         seen = summary.count > 0
-        nll = -jnp.mean(summary.log_density - jnp.log(summary.count))
+        nll = -self._mean(summary.log_density - jnp.log(summary.count))
         return summary, {
             name: jnp.where(seen, self._loss(summary.mean), jnp.nan),
             f"{name} of the draw": self._loss(alone),
@@ -69,8 +73,12 @@ class RunningPrediction(AbstractCallback):
 
     def _loss(self, mean: Array) -> Scalar:
         if self.model.likelihood.is_classification:
-            return jnp.mean(_classes(mean) != _classes(self.targets), dtype=mean.dtype)
-        return jnp.sqrt(jnp.mean((mean - self.targets) ** 2))
+            return self._mean((_classes(mean) != _classes(self.padded_targets)).astype(mean.dtype))
+        return jnp.sqrt(self._mean(jnp.mean((mean - self.padded_targets) ** 2, axis=0)))
+
+    def _mean(self, values: Float[Array, "row"]) -> Scalar:
+        """The mean over rows without padding."""
+        return jnp.sum(without_padding(values, self.count)) / self.count
 
     def join(self, summaries: list[Sums]) -> Prediction | None:
         """The prediction over all chains, draws weighted; None if every weight is 0."""
@@ -80,8 +88,7 @@ class RunningPrediction(AbstractCallback):
         total = summaries[0]
         for other in summaries[1:]:
             total = joined(total, jax.device_put(other, total.mean.device))
-        count = int(self.targets.shape[-1])
-        return join(self.model, [part_of(total)], levels=(), count=count, has_targets=True)
+        return join(self.model, [part_of(total)], levels=(), count=int(self.count), has_targets=True)
 
 
 def _classes(values: AnyArray) -> Array:

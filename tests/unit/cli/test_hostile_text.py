@@ -109,6 +109,14 @@ def test_a_cache_of_ones_own_is_used(cache):
     assert jax.config.jax_compilation_cache_dir == str(cache)
 
 
+def test_the_cache_is_shrunk_when_it_is_chosen(cache, monkeypatch):
+    cache.mkdir(parents=True)
+    (cache / "jit_old-cache").write_bytes(bytes(100))
+    monkeypatch.setattr(compiled, "MOST_BYTES", 50)
+    compiled.keep_compiled_programs()
+    assert not list(cache.iterdir())
+
+
 @pytest.mark.parametrize("inner", [True, False])
 def test_a_cache_that_everybody_may_write_is_not_used(cache, inner):
     cache.mkdir(parents=True)
