@@ -38,6 +38,7 @@ from ergonet._errors import ErgonetError
 from ergonet.samplers.base import run_transition
 from ergonet.target.capabilities import GibbsBlock
 from ergonet.target.contract import require
+from tests.sampling import with_targets
 from tests.statistical import geweke
 
 ABOUT = """A 1-2-1 network with four rows and learned noise. Each cell has two p-values: of calibration (ranks of a
@@ -205,7 +206,8 @@ def _chain(model: Any, posterior: Any, kernel: Any, steps: int, *, is_heavy: boo
             position = jnp.where((number == turn) & ~redraw, truth, position)
             fresh = geweke.with_data(start, key_fresh, position)
             data = jnp.where(redraw, fresh.targets, data)
-            given = eqx.tree_at(lambda one: one.targets, start, data)
+            given = with_targets(start, data)
+            info: Any
             state, info = run_transition(kernel, key_move, given, kernel.init(given, position), tuning)
             position = _palindromic(kernel, key_gibbs, given, state.position)
             moments = geweke.quantities(given, position, is_heavy=is_heavy)

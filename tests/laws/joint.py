@@ -134,6 +134,7 @@ class Step:
             first, second = jax.random.split(key)
             position, target = made.draw(first)
             scaled = eqx.tree_at(lambda one: one.step_size, tuning, step_size.astype(tuning.step_size.dtype))
+            info: Any
             state, info = run_transition(kernel, second, target, kernel.init(target, position), scaled)
             pair = made.statistics(target, position), made.statistics(target, state.position)
             return pair, info.acceptance, info.moved

@@ -150,6 +150,7 @@ def run(name: str, parametrization: str, kernel: Any, *, seed: int = 0, longer: 
     def step(position, key):
         first, second = jax.random.split(key)
         given = with_data(posterior, first, position)
+        info: Any
         state, info = run_transition(kernel, second, given, kernel.init(given, position), tuning)
         seen = quantities(given, state.position, is_heavy=name in HEAVY)
         return state.position, (seen, info.acceptance, info.moved)

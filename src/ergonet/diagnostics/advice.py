@@ -145,7 +145,7 @@ def _divergences(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
     target = number(diagnostics, "target_acceptance")
     remedy = f"Raise the target acceptance (now {target:g}) to 0.9 or 0.95"
     if not math.isfinite(target):
-        is_biased = math.isfinite(_number(diagnostics, "energy_variance"))
+        is_biased = math.isfinite(number(diagnostics, "energy_variance"))
         remedy = "Use a smaller `energy_variance`" if is_biased else "Use a smaller step size"
     return [
         Finding(
@@ -277,7 +277,7 @@ def _acceptance(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
 
 
 def _biased(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    variance = _number(diagnostics, "energy_variance")
+    variance = number(diagnostics, "energy_variance")
     if not math.isfinite(variance):
         return []
     return [

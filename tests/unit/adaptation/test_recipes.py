@@ -125,7 +125,8 @@ class RobbinsMonro(AbstractLearner):
     def observe(self, memory, tuning, transition):
         count = memory["count"] + 1
         usual = tuning.step_size == jnp.exp(memory["log_step"])
-        move = jnp.where(usual, self.rate * (transition.info.acceptance - 0.6) / jnp.sqrt(count), 0.0)
+        info: Any = transition.info
+        move = jnp.where(usual, self.rate * (info.acceptance - 0.6) / jnp.sqrt(count), 0.0)
         return {"count": count, "log_step": memory["log_step"] + move}, tuning
 
     def finish(self, memory, tuning, ending):

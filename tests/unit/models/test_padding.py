@@ -1,6 +1,7 @@
 """Padding of rows changes no density, and nothing that is returned shows it."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ LIKELIHOODS = {
 GROUPS = "leaf", "incoming", "outgoing"
 
 
-def pair(likelihood, outputs, prior=priors.Normal(1.0)):  # noqa: B008 - immutable
+def pair(likelihood, outputs, prior: Any = priors.Normal(1.0)):  # noqa: B008 - immutable
     """The same posterior with and without padding, and a position; in double precision."""
     rng = np.random.default_rng(1)
     model = BayesianNetwork(MLP((3, 4, outputs)), prior, likelihood)

@@ -66,6 +66,7 @@ def test_a_schedule_changes_geometrically_over_all_stages():
 def test_the_step_size_has_the_energy_errors_that_are_aimed_at():
     """Errors r = c e^6 of a known constant give e = (v / c)^(1/6), from any start."""
     errors, log_step = energy_variance.blank(jnp.asarray(1.0)), jnp.log(jnp.asarray(1e-2))
+    variance = jnp.asarray(jnp.nan)
     yes, no = jnp.asarray(True), jnp.asarray(False)
     for _ in range(100):  # the first were far away, and are forgotten
         variance = 0.03 * jnp.exp(6 * log_step)
