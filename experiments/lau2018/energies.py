@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ergonet.target.padding import padded_index
 from experiments.lau2018.digits import data, target
 
 PIXEL_NOISE = 0.1  # scale of the random numbers that make all rows differ
@@ -75,14 +76,15 @@ def different_rows(units: int, rows: int, count: int, seed: int) -> tuple[Both, 
         double = model.condition(x.astype(np.float64), nothing)
     positions = random.standard_normal((count, model.dim), np.float32)
     keys = jax.random.split(jax.random.key(seed), count)
-    return Both(single, double, np.asarray(_drawn_classes(single, jnp.asarray(positions), keys))), positions
+    classes = _drawn_classes(model, single.inputs, jnp.asarray(positions), keys)
+    return Both(single, double, np.asarray(classes)), positions
 
 
 @eqx.filter_jit
-def _drawn_classes(posterior: Any, positions: jax.Array, keys: jax.Array) -> jax.Array:
+def _drawn_classes(model: Any, inputs: jax.Array, positions: jax.Array, keys: jax.Array) -> jax.Array:
     def one(point: tuple[jax.Array, jax.Array]) -> jax.Array:
         position, key = point
-        outputs = posterior.model.outputs(position, posterior.inputs)
+        outputs = model.outputs(position, inputs)
         return jax.random.categorical(key, outputs, axis=0)
 
     return jax.lax.map(one, (positions, keys))
@@ -109,7 +111,7 @@ def follow(
 
 def energies(posterior: Any, classes: np.ndarray, first: Any, ends: tuple[Any, Any]) -> Ends:
     """The energies at the ends of trajectories that started at `first`, in the precision of the posterior."""
-    dtype = posterior.inputs.dtype
+    dtype = posterior.padded_inputs.dtype
     points = (jnp.asarray(classes), *(jnp.asarray(part, dtype) for part in (first, *ends)))
     whole, around = np.asarray(_energies(posterior, points), np.float64).T
     positions, momenta = (np.asarray(part, np.float64) for part in ends)
@@ -164,8 +166,9 @@ def _leapfrog(
 
 def _given(posterior: Any, classes: jax.Array, first: jax.Array) -> tuple[Any, Any]:
     """The posterior given other classes, whole and relative to a position."""
-    shown = jax.nn.one_hot(classes, posterior.targets.shape[0], axis=0, dtype=posterior.targets.dtype)
-    given = eqx.tree_at(lambda one: one.targets, posterior, shown)
+    like = posterior.padded_targets
+    shown = jax.nn.one_hot(classes[padded_index(classes.size)], like.shape[0], axis=0, dtype=like.dtype)
+    given = eqx.tree_at(lambda one: one.padded_targets, posterior, shown)
     return given, given.relative_to(given.reference_point(first))
 
 

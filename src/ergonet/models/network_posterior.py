@@ -180,7 +180,7 @@ class BayesianNetwork(eqx.Module):
             raise DataError(f"`x` has {x.shape[0]} rows, but `y` has shape {list(y.shape)}. They must match.")
         if not np.all(np.isfinite(y.astype(x.dtype))):
             raise DataError("`y` contains NaN or infinite values. Drop these rows or impute the values.")
-        num_outputs = self.num_outputs(self.network.prepare(x[:1]))
+        num_outputs = self.num_outputs(self.network.prepare(x))
         targets = np.asarray(self.likelihood.prepare(y, num_outputs), x.dtype)
         shown = x if reference is None else _rows("reference", reference)
         chosen = choose_reference_rows(shown.reshape(shown.shape[0], -1), count=NUM_REFERENCE_ROWS)

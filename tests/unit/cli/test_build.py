@@ -83,6 +83,8 @@ TEXTS: dict[str, Any] = {
     "selection": "slice",
     "step_sizes": "curvature",
     "step_size": 0.125,
+    "memory": 7.5,
+    "first_energy_variance": 0.25,
     "num_steps": 12,
     "window": 3,
     "batch_size": 7,
