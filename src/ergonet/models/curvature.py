@@ -212,8 +212,8 @@ def _squared_slopes(of: NetworkCurvature, layer: int, above: Array, weight: Arra
     group = _group(of, f"layers.{layer}.weight")
     if group not in ("leaf", "incoming"):
         return product(above[None], weight**2)[0] * _sum_of_squares(of, hidden) / 4
-    each = above * _sum_of_squares(of, product(weight, hidden)) / 4
-    return jnp.sum(each)[None] if group == "leaf" else each
+    each = above[:, None] * without_padding(product(weight, hidden), of.count) ** 2
+    return jnp.sum(each)[None] / 4 if group == "leaf" else jnp.sum(each, axis=1) / 4
 
 
 def _sum_of_squares(of: NetworkCurvature, values: Array) -> Array:

@@ -62,8 +62,8 @@ class AbstractLikelihood(eqx.Module):
         """Learned standard deviations of the noise by name; for reports."""
 
     @abc.abstractmethod
-    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets, is_row: Flags) -> dict[str, Array]:
-        """Draw these coordinates given the network's outputs for all rows for which `is_row`; others are padding."""
+    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets, is_row: Flags | None) -> dict[str, Array]:
+        """Draw these coordinates given the outputs for all rows for which `is_row`; others are padding; None: all."""
 
     @abc.abstractmethod
     def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
@@ -131,7 +131,7 @@ class _NoParameters(AbstractLikelihood):
     def scales(self, parameters: Weights) -> dict[str, Array]:
         return {}
 
-    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets, is_row: Flags) -> dict[str, Array]:
+    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets, is_row: Flags | None) -> dict[str, Array]:
         return {}
 
 
@@ -276,10 +276,12 @@ class Gaussian(AbstractLikelihood):
             return {LOG_PRECISION: jnp.full((), self.noise.log_mean, dtype)}
         return {}
 
-    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets, is_row: Flags) -> dict[str, Array]:
+    def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets, is_row: Flags | None) -> dict[str, Array]:
         if isinstance(self.noise, GammaPrecision):
-            squares = jnp.sum(jnp.where(is_row, targets - outputs, 0) ** 2)
-            count = targets.shape[0] * jnp.sum(is_row, dtype=squares.dtype)
+            errors, count = targets - outputs, targets.size
+            if is_row is not None:
+                errors, count = jnp.where(is_row, errors, 0), targets.shape[0] * jnp.sum(is_row, dtype=errors.dtype)
+            squares = jnp.sum(errors**2)
             return {LOG_PRECISION: self.noise.conditional(key, count, squares)}
         return {}
 

@@ -40,7 +40,7 @@ from ergonet.target.capabilities import (
     WeightCurvature,
 )
 from ergonet.target.contract import AbstractTarget, Capability, CapabilityT, Missing, ReferencePoint, own_capability
-from ergonet.target.padding import is_row, padded_index, without_padding
+from ergonet.target.padding import SMALLEST, is_row, padded_index, without_padding
 
 NUM_REFERENCE_ROWS = 20
 NO_HYPERPARAMETERS = "the model has no hyperparameters: give weights a prior such as `NormalGamma`, or learn the noise"
@@ -180,14 +180,15 @@ class BayesianNetwork(eqx.Module):
             raise DataError(f"`x` has {x.shape[0]} rows, but `y` has shape {list(y.shape)}. They must match.")
         if not np.all(np.isfinite(y.astype(x.dtype))):
             raise DataError("`y` contains NaN or infinite values. Drop these rows or impute the values.")
-        num_outputs = self.num_outputs(self.network.prepare(x))
-        targets = np.asarray(self.likelihood.prepare(y, num_outputs), x.dtype)
+        inputs, count = self.network.prepare(x), None
+        targets = np.asarray(self.likelihood.prepare(y, self.num_outputs(inputs)), x.dtype)
         shown = x if reference is None else _rows("reference", reference)
         chosen = choose_reference_rows(shown.reshape(shown.shape[0], -1), count=NUM_REFERENCE_ROWS)
         shown = self.network.prepare(shown[np.asarray(chosen)])
-        index = np.arange(len(x)) if self.network.rows_interact else padded_index(len(x))
-        kept = self.network.prepare(x[index]), targets[:, index], shown, np.int32(len(x))
-        return NetworkPosterior(self, *jax.device_put(kept))
+        if len(x) > SMALLEST and not self.network.rows_interact:
+            index = padded_index(len(x))
+            inputs, targets, count = self.network.prepare(x[index]), targets[:, index], np.int32(len(x))
+        return NetworkPosterior(self, *jax.device_put((inputs, targets, shown, count)))
 
 
 def _likelihood(value: Any) -> AbstractLikelihood:
@@ -261,9 +262,7 @@ class NetworkPosterior(AbstractNetworkPosterior, PointwiseLogLikelihood):
     ):
         self.model = model
         self.padded_inputs, self.padded_targets, self.count = inputs, targets, count
-        self.reference = reference
-        self.left_out = None
-        self.dim = model.dim
+        self.reference, self.left_out, self.dim = reference, None, model.dim
 
     @property
     def num_rows(self) -> Any:
@@ -304,10 +303,10 @@ class NetworkPosterior(AbstractNetworkPosterior, PointwiseLogLikelihood):
         prior, row = self.left_out
         return -(density.above(prior) + self._likelihood(position, above=row)).astype(position.dtype)
 
-    def _likelihood(self, position: Position, *, above: Scalar | float = 0.0) -> Scalar:
+    def _likelihood(self, position: Position, *, above: Scalar | None = None) -> Scalar:
         """The sum over rows of their log likelihoods above a value."""
         rows = _log_likelihood(self.model, position, self.padded_inputs, self.padded_targets)
-        return jnp.sum(without_padding(rows - above, self.count))
+        return jnp.sum(without_padding(rows if above is None else rows - above, self.count))
 
     def log_likelihood(self, position: Position, rows: Int[Array, "row"] | None = None) -> Float[Array, "row"]:
         if rows is None:
@@ -389,7 +388,8 @@ class NetworkGibbs(GibbsBlock):
         drawn, (weights, own) = model.prior.gibbs(key_prior, position), model.split(position)
         if own:
             outputs, targets = model.network.apply(weights, posterior.padded_inputs), posterior.padded_targets
-            found = model.likelihood.gibbs(key_own, outputs, targets, is_row(targets.shape[1], posterior.count))
+            flags = None if posterior.count is None else is_row(targets.shape[1], posterior.count)
+            found = model.likelihood.gibbs(key_own, outputs, targets, flags)
             drawn = jnp.concatenate([drawn, *(found[path].reshape(-1) for path in own)])
         return drawn
 

@@ -39,10 +39,9 @@ class MAMS(AbstractStatic):
         Args:
             num_steps: number of steps of a trajectory, at least 1; None: learned in function space.
             step_size: the step size, above 0; None: learned.
-            step_jitter: j in [0, 1): the step size is multiplied by Uniform(1 - j, 1 + j) for each trajectory.
-            length_jitter: j in [0, 1): the length is uniform on the integers in num_steps (1 - j, 1 + j).
-            metric: `identity`, `diagonal`, `diagonal-gradient` or `dense`, which is learned; or a metric, which is
-                fixed.
+            step_jitter: as in `HMC`.
+            length_jitter: as in `HMC`.
+            metric: as in `HMC`.
             integrator: a name, or a `Composition`.
             target_acceptance: target of the step-size adaptation, in (0, 1).
 
@@ -53,7 +52,8 @@ class MAMS(AbstractStatic):
         check.require_length("MAMS", num_steps, step_jitter, length_jitter)
         self.num_steps = optional_integer(num_steps)
         self.step_size = optional_real(step_size)
-        self.step_jitter, self.length_jitter, self.direction = real(step_jitter), real(length_jitter), "forward"
+        self.step_jitter, self.length_jitter = real(step_jitter), real(length_jitter)
+        self.direction = "forward"
         self.metric = metric
         self.target_acceptance = real(target_acceptance)
         self.trajectory = Fixed(MicrocanonicalIntegrator(INTEGRATORS.resolve(integrator, owner="MAMS")))

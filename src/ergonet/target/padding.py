@@ -10,15 +10,17 @@ import numpy as np
 
 from ergonet._types import Array, Bool
 
-SMALLEST = 16  # rows; a vector of a CPU
+SMALLEST = 16  # rows; tables that are not larger are not padded, since it would add up to as much work again
 SIZES_PER_OCTAVE = 16  # at most 1/16 more rows than needed, on average 1/45, above 256 rows
 
 
 def padded_size(count: int) -> int:
     """The number of rows, at least 1, after padding.
 
-    Multiples of 16 up to 512, then of 32 up to 1024, of 64 up to 2048, and so on.
+    That number itself up to 16, multiples of 16 up to 512, then of 32 up to 1024, of 64 up to 2048, and so on.
     """
+    if count <= SMALLEST:
+        return count
     step = max(SMALLEST, 2 ** (count - 1).bit_length() // (2 * SIZES_PER_OCTAVE))
     return math.ceil(count / step) * step
 
