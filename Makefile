@@ -20,12 +20,14 @@ WORKERS ?= 2
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --durations 10
 BENCH_ARGUMENTS ?=
 EXAMPLES ?= 1000
+# Without the checks of annotations, which are made by the quick tests and cost a tenth of the time.
+UNTYPED := -o addopts="--import-mode=importlib --strict-config --strict-markers -ra"
 QUICK := "not (statistical or slow or browser or gpu)"
 # Quick tests compile more than they run, so their programs are not optimized.
 QUICK_COMPILER := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 
 .PHONY: help setup demo test test-fast test-statistical test-browser test-long fuzz coverage lint format bench \
-	bench-uci 	reliability reliability-quick docs clean
+	bench-uci reliability reliability-quick docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 20
@@ -57,7 +59,7 @@ test-fast: $(STAMP)  ## the quick tests only
 	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) -m $(QUICK)
 
 test-statistical: $(STAMP)  ## statistical tests, slow tests and the examples of the documentation
-	$(PYTEST) --dist load -m "(statistical or slow) and not (browser or gpu)"
+	$(PYTEST) $(UNTYPED) --dist load -m "(statistical or slow) and not (browser or gpu)"
 
 test-browser: $(STAMP)  ## open reports in headless Chromium
 	$(PYTEST) -n 0 -m "browser and not gpu"
@@ -66,7 +68,7 @@ test-long: $(STAMP)  ## plant faults and see each of them caught; writes tests/f
 	$(BIN)/python -m tests.faults.run
 
 fuzz: $(STAMP)  ## other inputs of all kinds in every run, EXAMPLES of each; has no time limit
-	ERGONET_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -o addopts="--import-mode=importlib --strict-markers" tests/fuzz
+	ERGONET_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest $(UNTYPED) tests/fuzz
 
 coverage: $(COVERAGE_STAMP)  ## statements that the quick tests run; writes docs/results/coverage.md
 	COVERAGE_CORE=sysmon XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) -m $(QUICK) --cov=ergonet --cov-report=

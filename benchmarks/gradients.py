@@ -27,7 +27,7 @@ def compile_cpu(function: Callable[..., Any], *arguments: Any) -> Callable[[], o
     import equinox as eqx
     import jax
 
-    from ergonet.inference.devices import CPU_OPTIONS
+    from ergonet.execution.threads import CPU_OPTIONS
 
     options: dict[str, Any] = {"compiler_options": CPU_OPTIONS}
     program: Any = eqx.filter_jit(function, **options)

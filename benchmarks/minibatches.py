@@ -25,8 +25,8 @@ from benchmarks.timing import Spread, interleaved, ratios
 from ergonet import MLP, SGHMC, SGLD, BayesianNetwork, likelihoods, priors
 from ergonet.baselines import SGD
 from ergonet.draws.callback import NoCallback
+from ergonet.execution.threads import CPU_OPTIONS
 from ergonet.inference import epochs
-from ergonet.inference.devices import CPU_OPTIONS
 from ergonet.samplers.stochastic.ordering import shuffle
 
 INPUTS, HIDDEN, CLASSES, BATCH = 784, 100, 10, 500

@@ -88,6 +88,34 @@ REPRODUCTIONS: "Registry[Experiment]" = Registry(
             "experiments.chen2014.nuts:EXPERIMENT",
             about="ChenReport, sec. 5.3: SG-NUTS, SGHMC, and SGHMC after SG-NUTS",
         ),
+        "ask-models": Entry(
+            "experiments.ask2022.models:EXPERIMENT", about="Ask2022, Fig. 7.10: residuals of networks of growing depth"
+        ),
+        "ask-warmup": Entry(
+            "experiments.ask2022.warmup:EXPERIMENT", about="Ask2022, Figs. 7.7, 7.8: HMC of fixed length against NUTS"
+        ),
+        "ask-pretraining": Entry(
+            "experiments.ask2022.pretraining:EXPERIMENT", about="Ask2022, Fig. 7.9: residuals by epochs of pretraining"
+        ),
+        "ask-cost": Entry(
+            "experiments.ask2022.cost:EXPERIMENT",
+            about="Ask2022, Figs. 7.1, 7.6: seconds of a draw by steps and weights",
+        ),
+        "ask-predict": Entry(
+            "experiments.ask2022.predicting:EXPERIMENT", about="Ask2022, Figs. 7.2, 7.4: time to predict and to load"
+        ),
+        "ask-posterior": Entry(
+            "experiments.ask2022.posterior:EXPERIMENT", about="Ask2022, Fig. 7.5: the posterior of pairs of weights"
+        ),
+        "kim-mixture": Entry(
+            "experiments.kim2018.mixture:EXPERIMENT", about="Kim2018, Table 4.1: two normals in two parts, joined"
+        ),
+        "kim-moons": Entry(
+            "experiments.kim2018.moons:EXPERIMENT", about="Kim2018, Table 4.2: two moons in 4, 8 and 16 parts"
+        ),
+        "kim-mnist": Entry(
+            "experiments.kim2018.mnist:EXPERIMENT", about="Kim2018, section 4.3: MNIST by Adam, HMC, and HMC in a box"
+        ),
     },
 )
 RENAMED = {"lau-committee": "lau-ensemble"}

@@ -7,26 +7,35 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ergonet.inference.devices import num_cores
+from ergonet.execution.threads import num_cores
 from experiments import page
-from experiments.record import Experiment, ratio_name
+from experiments.record import Case, Experiment, ratio_name
 from experiments.registry import REPRODUCTIONS
 from experiments.sizes import SIZES, Size
 
 Values = dict[str, dict[str, list[float]]]
+Measured = tuple[dict[str, Any], float]
 
 
 class ResultError(ValueError):
     """A result is missing, or must not be replaced."""
 
 
-def reproduce(name: str, size: Size, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
+def reproduce(
+    name: str,
+    size: Size,
+    folder: Path,
+    say: Callable[[str], None],
+    *,
+    start: Callable[[str, int], Future[Measured]] | None = None,
+) -> dict[str, Any]:
     """Measure, and write after every round of seeds, so that an interrupted run leaves what it has.
 
     Args:
@@ -34,6 +43,7 @@ def reproduce(name: str, size: Size, folder: Path, say: Callable[[str], None]) -
         size: how much is run.
         folder: folder of the result; created if it does not exist.
         say: called with each line of progress.
+        start: starts to measure a case with a seed elsewhere; None: they are measured here, one after the other.
 
     Returns:
         The content of `NAME.json`.
@@ -48,14 +58,16 @@ def reproduce(name: str, size: Size, folder: Path, say: Callable[[str], None]) -
     values: Values = {case.label: {} for case in cases}
     began, started = time.perf_counter(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     result: dict[str, Any] = {}
+    tasks = [(case.label, seed) for seed in range(size.num_seeds) for case in cases]
+    pending = {} if start is None else {task: start(*task) for task in tasks}
     for seed in range(size.num_seeds):
         for case in cases:
-            at = time.perf_counter()
-            found = case.measure(size, seed)
+            task = pending.get((case.label, seed))
+            found, seconds = measured(case, size, seed) if task is None else task.result()
             for quantity, value in found.items():
                 values[case.label].setdefault(quantity, []).append(float(value))
             shown = ", ".join(f"{quantity} {value:.4g}" for quantity, value in list(found.items())[:3])
-            say(f"seed {seed + 1} of {size.num_seeds}, {case.label}: {time.perf_counter() - at:.0f} s; {shown}")
+            say(f"seed {seed + 1} of {size.num_seeds}, {case.label}: {seconds:.0f} s; {shown}")
         about = {
             "mode": size.mode,
             "seconds": round(time.perf_counter() - began, 1),
@@ -66,6 +78,18 @@ def reproduce(name: str, size: Size, folder: Path, say: Callable[[str], None]) -
         }
         result = write(experiment, size, values, about, folder)
     return result
+
+
+def measure(name: str, size: Size, label: str, seed: int) -> Measured:
+    """The figures of one case with one seed, and the seconds."""
+    (case,) = (one for one in REPRODUCTIONS.load(name).cases(size) if one.label == label)
+    return measured(case, size, seed)
+
+
+def measured(case: Case, size: Size, seed: int) -> Measured:
+    """The figures of a case with one seed, and the seconds."""
+    began = time.perf_counter()
+    return dict(case.measure(size, seed)), time.perf_counter() - began
 
 
 def rewrite(name: str, folder: Path) -> dict[str, Any]:

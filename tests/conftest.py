@@ -64,6 +64,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         output[CPU_KEY] = CPU_SECONDS
 
 
+@pytest.hookimpl(optionalhook=True)  # of xdist
 def pytest_testnodedown(node: Any, error: object) -> None:
     for file, seconds in getattr(node, "workeroutput", {}).get(CPU_KEY, {}).items():
         CPU_SECONDS[file] = CPU_SECONDS.get(file, 0.0) + seconds

@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "constraints.txt"
-EXTRAS = "test,lint,bench,plots,docs"
+EXTRAS = "test,lint,bench,plots,docs,dask"
 HEADER = """\
 # Exact versions of everything that `make setup` and the extras install, as name==version.
 # Written by tools/pin_versions.py; JAX, NumPy, SciPy, Zarr and ArviZ left Python 3.11 behind.

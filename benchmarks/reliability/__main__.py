@@ -90,6 +90,8 @@ def _write(folder: Path, found: dict[str, dict[str, Any]], command: str, *, is_q
         versions=versions,
         quick=QUICK if is_quick else "",
     )
+    missing = [name for name in SECTIONS if name not in found]
+    text += f"**Not measured yet, and not on this page: {', '.join(missing)}.**\n\n" if missing else ""
     text += "\n".join(section.markdown() for section in sections.values())
     text += "\n## Time\n" + page.table(("section", "s"), [(name, f"{value:.0f}") for name, value in seconds.items()])
     folder.mkdir(parents=True, exist_ok=True)

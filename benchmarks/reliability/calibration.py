@@ -1,28 +1,21 @@
 """Simulation-based calibration and Geweke's joint test, for every prior with every kernel that takes it.
 
-Calibration: draw a position from the prior and data given it, so that the position is a draw from its own posterior.
-Put it at a random place of a chain: transitions from it give the places after, and, because each kernel here is
-reversible, also those before. Its rank among all places is then exactly uniform if, and only if, the kernel leaves the
-posterior invariant; no chain has to mix (Gandy and Scott 2021). `GibbsHMC` is made reversible by one more Gibbs step
-after each transition. Geweke's test: see `tests/statistical/geweke.py`.
+The engine is that of `ergonet check` (`ergonet/checking/replicas.py`).
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from scipy.stats import chisquare, norm
+from scipy.stats import norm
 
 from benchmarks.reliability.section import Bench, Goal, Section
 from ergonet import (
     HMC,
     MALA,
+    MLP,
     NUTS,
     XHMC,
     BayesianNetwork,
@@ -34,27 +27,42 @@ from ergonet import (
     likelihoods,
     priors,
 )
-from ergonet._errors import ErgonetError
-from ergonet.samplers.base import run_transition
-from ergonet.target.capabilities import GibbsBlock
-from ergonet.target.contract import require
-from tests.sampling import with_targets
+from ergonet._errors import CapabilityError
+from ergonet.checking import check, p_values
 from tests.statistical import geweke
 
-ABOUT = """A 1-2-1 network with four rows and learned noise. Each cell has two p-values: of calibration (ranks of a
-position from the prior within a chain through it, {chains} data sets x {steps} transitions) and of Geweke's joint test
-({chains} chains x {steps} transitions, with new data before each). Each is the smallest p-value over all quantities
-(weights, residuals, hyperparameters, the log density, sums of squares) times their number. Step sizes are those with an
-acceptance of about 0.7. '-': the kernel does not take the prior."""
-NUM_BINS, ACCEPTANCE, FALSE_ALARM = 16, 0.7, 0.01
-COMPILER = {"xla_backend_optimization_level": 0}
+ABOUT = """A 1-2-1 network with four rows and learned noise; rows named after a likelihood have that one. Each cell has
+two p-values: of calibration (ranks of a position from the prior within a chain through it, {chains} data sets x {steps}
+transitions) and of Geweke's joint test ({chains} chains x {steps} transitions, with new data before each). Each is the
+smallest p-value over all quantities (weights, residuals, hyperparameters, the log density, sums of squares) times their
+number. Step sizes are those with an acceptance of about 0.7. '-': the kernel does not take the prior or the
+likelihood."""
+FALSE_ALARM = 0.01
 
 
 def _plain(prior: priors.AbstractPrior) -> Callable[[str], BayesianNetwork]:
     return lambda _: BayesianNetwork(geweke.NETWORK, prior, likelihoods.Gaussian(geweke.NOISE))
 
 
+LIKELIHOODS: dict[str, likelihoods.AbstractLikelihood] = {
+    "Poisson": likelihoods.Poisson(),
+    "negative binomial": likelihoods.NegativeBinomial(),
+    "zero-inflated Poisson": likelihoods.ZeroInflatedPoisson(),
+    "zero-inflated negative binomial": likelihoods.ZeroInflatedNegativeBinomial(),
+    "t errors": likelihoods.StudentT(),
+    "log-normal": likelihoods.LogNormal(),
+    "beta": likelihoods.Beta(),
+    "ordinal": likelihoods.Ordinal(3),
+}
+
+
+def _with_likelihood(likelihood: likelihoods.AbstractLikelihood) -> Callable[[str], BayesianNetwork]:
+    network = MLP((1, 2, likelihood.num_outputs(1)))
+    return lambda _: BayesianNetwork(network, priors.Normal(0.7), likelihood)
+
+
 MODELS: dict[str, Callable[[str], BayesianNetwork]] = {
+    **{name: _with_likelihood(one) for name, one in LIKELIHOODS.items()},
     "normal": _plain(priors.Normal(1.0)),
     "fan-in normal": _plain(priors.FanInNormal(1.5)),
     "Laplace": _plain(priors.Laplace(0.7)),
@@ -62,12 +70,12 @@ MODELS: dict[str, Callable[[str], BayesianNetwork]] = {
     **geweke.MODELS,
 }
 PLAIN = ("normal", "fan-in normal", "Laplace", "Student-t", "box")
-HEAVY = (*geweke.HEAVY, "Student-t")
+ONE_WAY = (*PLAIN, *LIKELIHOODS)
 ROWS = [
-    *((name, "non-centered") for name in PLAIN),
-    *((name, way) for name in MODELS if name not in PLAIN for way in ("centered", "non-centered")),
+    *((name, "non-centered") for name in ONE_WAY),
+    *((name, way) for name in MODELS if name not in ONE_WAY for way in ("centered", "non-centered")),
 ]
-_FIXED: dict[str, Any] = {"step_size": 0.1, "metric": "identity"}
+_FIXED: dict[str, Any] = {"metric": "identity"}  # step sizes are searched for
 KERNELS: dict[str, Any] = {
     "NUTS": NUTS(max_doublings=4, **_FIXED),
     "HMC": HMC(num_steps=5, **_FIXED),
@@ -76,8 +84,8 @@ KERNELS: dict[str, Any] = {
     "MALA": MALA(**_FIXED),
     "random walk": RandomWalk(**_FIXED),
     "Gibbs, HMC": GibbsHMC(HMC(num_steps=5, **_FIXED)),
-    "A": DynamicalA(5, step_size=0.1),
-    "B": DynamicalB(5, step_size=0.1),
+    "A": DynamicalA(5),
+    "B": DynamicalB(5),
 }
 
 
@@ -114,7 +122,7 @@ def measure(bench: Bench) -> Section:
         Goal("p-values below 0.05", str(low), "0.05 of all, or fewer", low <= _most_low(len(values))),
     ]
     table = [
-        [f"{name}, {way}" if name not in PLAIN else name, *(_shown(found[(name, way), kernel]) for kernel in kernels)]
+        [f"{name}, {way}" if name not in ONE_WAY else name, *(_shown(found[(name, way), kernel]) for kernel in kernels)]
         for name, way in rows
     ]
     accepted = [cell.acceptance for cell in found.values() if cell is not None]
@@ -135,111 +143,21 @@ def _shown(cell: Cell | None) -> str:
 def both_tests(name: str, way: str, kernel: Any, *, chains: int, steps: int, seed: int = 0) -> Cell | None:
     """Both tests of a kernel with a prior; None if the kernel does not take it."""
     model = MODELS[name](way)
-    posterior = model.condition(geweke.INPUTS, np.zeros((len(geweke.INPUTS), 1), np.float32))
+    posterior = model.condition(geweke.INPUTS, _possible(model.likelihood))
     try:
-        kernel.init(posterior, model.sample_prior(jax.random.key(0)))
-    except ErgonetError:
+        found = check(posterior, kernel, num_replicas=chains, num_steps=steps, seed=seed)
+    except CapabilityError:
         return None
-    program = jax.jit(
-        jax.vmap(_chain(model, posterior, kernel, steps, is_heavy=name in HEAVY), in_axes=(0, 0, None, 0)),
-        compiler_options=COMPILER,
-    )
-
-    def go(phase: int, step_size: Any, *, redraw: bool) -> Any:
-        keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), phase), chains)
-        turns = np.random.default_rng([seed, phase]).integers(0, steps + 1, chains)
-        sizes = np.broadcast_to(np.asarray(step_size, np.float32), chains)
-        found = program(keys, sizes, np.asarray(redraw), turns.astype(np.int32))
-        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
-
-    sizes = np.geomspace(0.01, 2.0, chains)
-    step_size = _suitable(sizes, go(0, sizes, redraw=False)["acceptance"])
-    ranked, joint = go(1, step_size, redraw=False), go(2, step_size, redraw=True)
-    values = np.concatenate([ranked["first"][:, None], ranked["seen"]], axis=1)
-    mean, error = exact_moments(name)
-    averages = joint["moments"]
-    scores = (averages.mean(0) - mean) / np.sqrt(averages.var(0) / chains + error)
     return Cell(
-        calibration=_rank_p_value(values, np.random.default_rng(seed)),
-        joint=float(min(1.0, 2 * scores.size * norm.sf(np.max(np.abs(scores))))),
-        step_size=step_size,
-        acceptance=float(ranked["acceptance"].mean()),
+        calibration=p_values.smallest(found.calibration),
+        joint=p_values.smallest(found.joint),
+        step_size=found.about["step_size"],
+        acceptance=found.about["acceptance"],
     )
 
 
-def _suitable(sizes: np.ndarray, acceptance: np.ndarray) -> float:
-    """The step size at which the smoothed mean acceptance falls through 0.7."""
-    width = max(8, len(sizes) // 16)
-    smooth = np.convolve(acceptance, np.ones(width) / width, mode="valid")
-    below = np.flatnonzero(smooth < ACCEPTANCE)
-    index = int(below[0]) if below.size else len(smooth) - 1
-    return float(sizes[index + width // 2])
-
-
-def _rank_p_value(values: np.ndarray, rng: np.random.Generator) -> float:
-    """The p-value of the ranks of the first value, of every quantity, among all; `[data set, place, quantity]`."""
-    first, rest = values[:, :1], values[:, 1:]
-    ties = (rest == first).sum(axis=1)
-    ranks = (rest < first).sum(axis=1) + rng.integers(0, ties + 1)
-    bins = ranks * NUM_BINS // values.shape[1]
-    p_values = [float(chisquare(np.bincount(one, minlength=NUM_BINS)).pvalue) for one in bins.T]
-    return min(1.0, len(p_values) * min(p_values))
-
-
-def _chain(model: Any, posterior: Any, kernel: Any, steps: int, *, is_heavy: bool) -> Callable[..., dict[str, Any]]:
-    """A chain from a draw of the prior; it starts there once more at `turn`, and data are drawn anew if `redraw`."""
-
-    def seen_at(given: Any, position: Any) -> Any:
-        values = geweke.quantities(given, position, is_heavy=is_heavy)
-        return jnp.concatenate([values[: values.size // 2], given.potential(position)[None]])
-
-    def chain(key: Any, step_size: Any, redraw: Any, turn: Any) -> dict[str, Any]:
-        key_truth, key_data, key_steps = jax.random.split(key, 3)
-        truth = model.sample_prior(key_truth)
-        start = geweke.with_data(posterior, key_data, truth)
-        tuning = eqx.tree_at(lambda one: one.step_size, kernel.tuning(posterior, truth), step_size)
-
-        def step(carry: Any, numbered: Any) -> Any:
-            number, key = numbered
-            key_fresh, key_move, key_gibbs = jax.random.split(key, 3)
-            position, data = carry
-            position = jnp.where((number == turn) & ~redraw, truth, position)
-            fresh = geweke.with_data(start, key_fresh, position)
-            data = jnp.where(redraw, fresh.targets, data)
-            given = with_targets(start, data)
-            info: Any
-            state, info = run_transition(kernel, key_move, given, kernel.init(given, position), tuning)
-            position = _palindromic(kernel, key_gibbs, given, state.position)
-            moments = geweke.quantities(given, position, is_heavy=is_heavy)
-            return (position, data), (seen_at(given, position), moments, info.acceptance)
-
-        numbered = jnp.arange(steps), jax.random.split(key_steps, steps)
-        _, (seen, moments, acceptance) = jax.lax.scan(step, (truth, start.targets), numbered)
-        average = moments.mean(axis=0)
-        return {"first": seen_at(start, truth), "seen": seen, "moments": average, "acceptance": acceptance.mean()}
-
-    return chain
-
-
-def _palindromic(kernel: Any, key: Any, given: Any, position: Any) -> Any:
-    """Gibbs, update, Gibbs is reversible; all other kernels are already."""
-    if not isinstance(kernel, GibbsHMC):
-        return position
-    block = require(given, GibbsBlock, "GibbsHMC")
-    return jnp.concatenate([position[: block.num_weights], block.draw(key, position)])
-
-
-@cache
-def exact_moments(name: str, num_draws: int = 200_000) -> tuple[np.ndarray, np.ndarray]:
-    """Means of the quantities of the joint test under the prior, and the variances of these means."""
-    model = MODELS[name]("non-centered")
-    posterior = model.condition(geweke.INPUTS, np.zeros((len(geweke.INPUTS), 1), np.float32))
-
-    def joint(key: Any) -> Any:
-        first, second = jax.random.split(key)
-        position = model.sample_prior(first)
-        return geweke.quantities(geweke.with_data(posterior, second, position), position, is_heavy=name in HEAVY)
-
-    keys = jax.random.split(jax.random.key(1000), num_draws)
-    draws = np.asarray(jax.jit(jax.vmap(joint), compiler_options=COMPILER)(keys), np.float64)
-    return draws.mean(axis=0), draws.var(axis=0) / num_draws
+def _possible(likelihood: likelihoods.AbstractLikelihood) -> np.ndarray:
+    """Targets of the right shape, which are replaced before they matter."""
+    needs_size = isinstance(likelihood, likelihoods.LogNormal | likelihoods.Beta)
+    value = np.full((len(geweke.INPUTS), 1), 0.5 if needs_size else 0.0, np.float32)
+    return value.astype(int) if likelihood.is_classification else value

@@ -223,7 +223,7 @@ def _copies(case: Case, place: Path, chosen: set[int], watch: Watch, numbers: ra
         store = fits.store_of(place)
         counted = [] if store is None else fits.acknowledged(store)
         is_power = len(taken) % 2 == 1
-        shutil.copytree(place.parent, copied)
+        _copy(place.parent, copied)
         if is_power:
             _tear(place.parent, copied, watch, numbers)
         taken.append(Copy(copied, fits.phase_of(place), counted, is_power))
@@ -232,20 +232,39 @@ def _copies(case: Case, place: Path, chosen: set[int], watch: Watch, numbers: ra
     return taken
 
 
+def _copy(original: Path, copied: Path) -> None:
+    """Copy a folder in which another thread may just be renaming or removing a file: then copy it once more."""
+    for attempt in range(MOST_COPIES):
+        try:
+            shutil.copytree(original, copied)
+        except OSError:
+            shutil.rmtree(copied, ignore_errors=True)
+            if attempt == MOST_COPIES - 1:
+                raise
+        else:
+            return
+
+
+MOST_COPIES = 20
+
+
 def _tear(original: Path, copied: Path, watch: Watch, numbers: random.Random) -> None:
     """Damage the copies of files that were not synced."""
-    for file in sorted(original.rglob("*")):
-        if not file.is_file() or watch.is_synced(file):
+    for file in sorted(copied.rglob("*")):
+        try:
+            is_whole = not file.is_file() or watch.is_synced(original / file.relative_to(copied))
+        except FileNotFoundError:  # another thread has renamed or removed it since
+            is_whole = True
+        if is_whole:
             continue
-        target = copied / file.relative_to(original)
-        size = target.stat().st_size
+        size = file.stat().st_size
         match numbers.randrange(3):
             case 0:
-                target.unlink()
+                file.unlink()
             case 1:
-                os.truncate(target, numbers.randrange(size + 1))
+                os.truncate(file, numbers.randrange(size + 1))
             case _:
-                target.write_bytes(b"\0" * size)
+                file.write_bytes(b"\0" * size)
 
 
 def _judge(case: Case, copy: Copy, expected: tuple[Path, Stored, Sequence[int]], notes: list[str]) -> Counter[str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+MANIFESTS = ("manifest.json", "manifest.previous.json")  # of a store; while one is replaced, only the second exists
 COMMAND = (sys.executable, "-c", "from ergonet.cli.main import main; main()")
 
 
@@ -191,7 +192,7 @@ def same(one: np.ndarray, other: np.ndarray) -> bool:
 
 def acknowledged(store: Path) -> list[int]:
     """The draws by chain that the manifest, or else the one before it, counts; empty without one."""
-    for name in ("manifest.json", "manifest.previous.json"):
+    for name in MANIFESTS:
         try:
             return list(json.loads((store / name).read_text(encoding="utf-8"))["draws_by_chain"])
         except (OSError, ValueError, KeyError):
@@ -265,8 +266,9 @@ def phase_of(path: Path, *, seed: int = 0) -> str:
 def store_of(path: Path, *, seed: int = 0) -> Path | None:
     """Where the draws of the run with a seed are that is written to a path; None before there are any files."""
     for folder in (path.parent / f".{path.name}.ergonet" / "new", path):
-        if (folder / "draws.zarr" / "manifest.json").exists() and seed_of(folder) == seed:
-            return folder / "draws.zarr"
+        store = folder / "draws.zarr"  # a manifest that is being replaced has the second name for a moment
+        if any((store / name).exists() for name in MANIFESTS) and seed_of(folder) == seed:
+            return store
     return None
 
 

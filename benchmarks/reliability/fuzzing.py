@@ -44,7 +44,7 @@ def measure(bench: Bench) -> Section:
 def _run(examples: int, bench: Bench) -> subprocess.CompletedProcess[str]:
     if not (ROOT / "tests" / "fuzz").is_dir():
         return subprocess.CompletedProcess([], 1, "", "")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-o", f"cache_dir={bench.folder / 'cache'}"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-o", f"cache_dir={bench.folder / 'cache'}"]
     environment = fits.environment() | {"ERGONET_FUZZ_EXAMPLES": str(examples), "PYTHONHASHSEED": "0"}
     path = os.pathsep.join([environment["PYTHONPATH"], str(ROOT)])
     return subprocess.run(

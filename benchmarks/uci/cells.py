@@ -154,13 +154,14 @@ def _run_ours(contestant: Contestant, split: Split, folder: Path) -> Outcome:
     _write_csv(folder / "train.csv", split.x_train, split.y_train)
     _write_csv(folder / "test.csv", split.x_test, split.y_test)
     (folder / "settings.toml").write_text(to_toml(contestant.settings["tables"]), encoding="utf-8")
-    limit = time_limit(split)
+    limit = None if contestant.settings.get("is_unlimited") else time_limit(split)
     task = "classification" if split.is_classification else "regression"
     arguments = ["fit", "train.csv", "--test-file", "test.csv", "--target", "y", "--task", task, "--out", "run"]
-    arguments += ["--settings", "settings.toml", "--time-limit", str(limit), "--quiet"]
-    seconds, cpu_seconds, failed = _timed(
-        [sys.executable, "-c", COMMAND, *arguments], contestant.environment, limit=limit + GRACE, cwd=folder
-    )
+    arguments += ["--settings", "settings.toml", "--quiet"]
+    arguments += [] if limit is None else ["--time-limit", str(limit)]
+    longest = LONGEST if limit is None else limit + GRACE
+    command = [sys.executable, "-c", COMMAND, *arguments]
+    seconds, cpu_seconds, failed = _timed(command, contestant.environment, limit=longest, cwd=folder)
     file = folder / "run" / "metrics.json"
     if not file.exists():
         return seconds, cpu_seconds, {}, failed or "it left no predictions", {}

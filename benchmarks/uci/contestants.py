@@ -76,10 +76,16 @@ class Contestant:
         return [sys.executable, "-m", "benchmarks.uci.peers", self.name, str(split), str(out), settings]
 
 
-def ours(name: str = OURS, title: str = "Ergonet", tables: Mapping[str, Any] | None = None) -> Contestant:
-    """The command with these tables of settings; without any, as it is shipped."""
+def ours(tables: Mapping[str, Any] | None = None) -> Contestant:
+    """The command as it is shipped, with a time limit; with these tables of settings in a quick run."""
     form = "the command as it is shipped: `ergonet fit`, with the time limit of the table's size"
-    return Contestant(name, title, form, {"tables": dict(tables or {})}, package=OURS, environment={})
+    return Contestant(OURS, "Ergonet", form, {"tables": dict(tables or {})}, package=OURS, environment={})
+
+
+def candidate(name: str, tables: Mapping[str, Any]) -> Contestant:
+    """The command with these tables of settings, without a time limit: processor seconds are compared."""
+    settings = {"tables": dict(tables), "is_unlimited": True}
+    return Contestant(name, name, "the command with these settings", settings, package=OURS, environment={})
 
 
 def time_limit(split: Split) -> int:

@@ -52,7 +52,7 @@ GROUPS = (
         "sampling",
         "Sampling and draws",
         "Running chains, and the record of what they drew.",
-        ("ergonet.inference", "ergonet.draws"),
+        ("ergonet.inference", "ergonet.draws", "ergonet.execution"),
     ),
     Group(
         "minibatch-kernels",
@@ -72,8 +72,14 @@ GROUPS = (
         "From draws to predictions, in bounded memory.",
         ("ergonet.prediction",),
     ),
+    Group(
+        "parts",
+        "Parts and evidence",
+        "Parts of the space, joined by their masses, and the evidence of a model.",
+        ("ergonet.partition",),
+    ),
 )
-ORDER = ("estimators", "networks", "sampling", "kernels", "minibatch-kernels", "prediction")
+ORDER = ("estimators", "networks", "sampling", "kernels", "minibatch-kernels", "prediction", "parts")
 
 
 class UnplacedNameError(LookupError):

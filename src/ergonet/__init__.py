@@ -10,24 +10,31 @@ from typing import TYPE_CHECKING, Any
 from ergonet import _fork as _fork  # notes from now on whether this process is forked
 
 if TYPE_CHECKING:
-    from ergonet import baselines, datasets, diagnostics, plots
+    from ergonet import baselines, checking, comparison, datasets, diagnostics, explanation, partition, plots
     from ergonet.adaptation import recipes
     from ergonet.draws import retention
     from ergonet.draws.samples import Samples, load
-    from ergonet.estimators import BayesianClassifier, BayesianRegressor
+    from ergonet.estimators import BayesianClassifier, BayesianCountRegressor, BayesianRegressor
+    from ergonet.execution import distributed
+    from ergonet.execution.dask import DaskExecutor
+    from ergonet.execution.in_process import InProcess
+    from ergonet.execution.processes import Processes
     from ergonet.hamiltonian import integrator as integrators
     from ergonet.hamiltonian import metric as metrics
     from ergonet.inference.run import sample
+    from ergonet.inference.until import Until
     from ergonet.inference.warm_start import WarmStart
-    from ergonet.models import likelihood as likelihoods
+    from ergonet.models import likelihoods
     from ergonet.models import prior as priors
     from ergonet.models.convnet import ConvNet
     from ergonet.models.network import MLP
     from ergonet.models.network_posterior import BayesianNetwork
     from ergonet.models.streamed_posterior import stream
+    from ergonet.partition.evidence import evidence
     from ergonet.prediction.predictive import predict
     from ergonet.prediction.prior_check import prior_predictive
     from ergonet.prediction.running import RunningPrediction
+    from ergonet.samplers.constrained import ConstrainedHMC
     from ergonet.samplers.dynamical import DynamicalA, DynamicalB
     from ergonet.samplers.gibbs_hmc import GibbsHMC
     from ergonet.samplers.hmc import HMC
@@ -48,6 +55,7 @@ if TYPE_CHECKING:
     from ergonet.target import capabilities
     from ergonet.target.constructors import Target
     from ergonet.target.contract import AbstractTarget
+    from ergonet.target.shards import RowShards
     from ergonet.trajectory import criterion as criteria
     from ergonet.trajectory import selection as selections
 
@@ -55,6 +63,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "sample": "ergonet.inference.run",
+    "Until": "ergonet.inference.until",
     "WarmStart": "ergonet.inference.warm_start",
     "Samples": "ergonet.draws.samples",
     "load": "ergonet.draws.samples",
@@ -64,6 +73,11 @@ _HOMES = {
     "ConvNet": "ergonet.models.convnet",
     "MLP": "ergonet.models.network",
     "stream": "ergonet.models.streamed_posterior",
+    "ConstrainedHMC": "ergonet.samplers.constrained",
+    "DaskExecutor": "ergonet.execution.dask",
+    "InProcess": "ergonet.execution.in_process",
+    "Processes": "ergonet.execution.processes",
+    "RowShards": "ergonet.target.shards",
     "DynamicalA": "ergonet.samplers.dynamical",
     "DynamicalB": "ergonet.samplers.dynamical",
     "GibbsHMC": "ergonet.samplers.gibbs_hmc",
@@ -81,18 +95,25 @@ _HOMES = {
     "SGNUTS": "ergonet.samplers.stochastic.sg_nuts",
     "SequentialKernel": "ergonet.samplers.stochastic.sequential",
     "RunningPrediction": "ergonet.prediction.running",
+    "evidence": "ergonet.partition.evidence",
     "predict": "ergonet.prediction.predictive",
     "prior_predictive": "ergonet.prediction.prior_check",
     "BayesianClassifier": "ergonet.estimators",
+    "BayesianCountRegressor": "ergonet.estimators",
     "BayesianRegressor": "ergonet.estimators",
 }
 _MODULES = {
     "baselines": "ergonet.baselines",
     "capabilities": "ergonet.target.capabilities",
+    "checking": "ergonet.checking",
+    "comparison": "ergonet.comparison",
     "priors": "ergonet.models.prior",
-    "likelihoods": "ergonet.models.likelihood",
+    "likelihoods": "ergonet.models.likelihoods",
     "datasets": "ergonet.datasets",
     "diagnostics": "ergonet.diagnostics",
+    "explanation": "ergonet.explanation",
+    "partition": "ergonet.partition",
+    "distributed": "ergonet.execution.distributed",
     "plots": "ergonet.plots",
     "schedules": "ergonet.samplers.stochastic.schedule",
     "noise_models": "ergonet.samplers.stochastic.noise_model",
@@ -126,30 +147,43 @@ __all__ = [
     "XHMC",
     "AbstractTarget",
     "BayesianClassifier",
+    "BayesianCountRegressor",
     "BayesianNetwork",
     "BayesianRegressor",
+    "ConstrainedHMC",
     "ConvNet",
+    "DaskExecutor",
     "DynamicalA",
     "DynamicalB",
     "GibbsHMC",
+    "InProcess",
     "NaiveSGHMC",
+    "Processes",
     "RandomWalk",
+    "RowShards",
     "RunningPrediction",
     "Samples",
     "SequentialKernel",
     "Target",
+    "Until",
     "WarmStart",
     "WindowedHMC",
     "baselines",
     "capabilities",
+    "checking",
+    "comparison",
     "criteria",
     "datasets",
     "diagnostics",
+    "distributed",
+    "evidence",
+    "explanation",
     "integrators",
     "likelihoods",
     "load",
     "metrics",
     "noise_models",
+    "partition",
     "plots",
     "predict",
     "prior_predictive",

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ergonet._errors import SettingError
+
 
 def from_dict() -> Any:
     """The function `arviz_base.from_dict`, which makes a `DataTree`."""
@@ -21,6 +23,20 @@ def array_stats() -> Any:
         from arviz_stats.base.array import array_stats
 
     return array_stats
+
+
+def plots() -> Any:
+    """The package `arviz_plots`, which is optional.
+
+    Raises:
+        SettingError: it is not installed.
+    """
+    try:
+        with _some_home():
+            import arviz_plots
+    except ImportError as error:
+        raise SettingError('This picture needs arviz-plots: `pip install "ergonet[plots]"`.') from error
+    return arviz_plots
 
 
 @contextmanager

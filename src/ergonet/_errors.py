@@ -61,9 +61,15 @@ class TimeLimitError(ErgonetError, TimeoutError):
     Attributes:
         states: the last warm-up state of each chain, `[chain, dim]`; None if a chain has not moved from its start. They
             are no draws from the posterior, but can be the `init` of another run.
+        is_warm_started: whether they come after the optimizer of a warm start, and predict about as well as it does.
     """
 
     states: Any = None
+    is_warm_started: bool = False
+
+
+class EstimateError(ErgonetError, RuntimeError):
+    """An estimate is not to be trusted; gives the number that says so, and what to do next."""
 
 
 class Terminated(KeyboardInterrupt):

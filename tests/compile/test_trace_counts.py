@@ -89,6 +89,13 @@ def test_one_compilation_for_a_whole_run_and_none_for_the_next(compiled, kernel)
     assert len(calls) == traces
 
 
+def test_what_does_not_run_is_not_compiled(compiled):
+    """The end of a stage, where there is no warm-up and no step size to search."""
+    target = Target.from_logdensity(Counting(jnp.arange(1.0, 4.0), Ledger()), jnp.zeros(3))
+    run(target, HMC(num_steps=3, step_size=0.2, metric="identity"), num_warmup=0)
+    assert compiled() == {"start_chain": 1, "advance_chain": 1}
+
+
 def test_chains_of_a_batch_compile_once(compiled, monkeypatch):
     place_in_one_batch(monkeypatch)
     target = Target.from_logdensity(Counting(jnp.arange(1.0, 7.0), Ledger()), jnp.zeros(6))

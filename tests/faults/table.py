@@ -30,6 +30,8 @@ JOINT, BEGIN = "tests/laws/test_joint.py", "tests/laws/test_begin.py"
 INTEGERS, ORBITS = "tests/laws/test_doubling_on_integers.py", "tests/laws/test_doubling_on_orbits.py"
 FIXED, WINDOWED = "tests/laws/test_fixed_trajectory.py", "tests/laws/test_windowed.py"
 ESTIMATORS = "tests/unit/estimators/test_estimators.py"
+ENCODING, LIKELIHOODS = "tests/unit/datasets/test_encoding.py", "tests/unit/models/test_likelihoods.py"
+BOXES = "tests/laws/test_box.py"
 
 FAULTS = (
     # Five that no test of the first suite caught.
@@ -127,10 +129,31 @@ FAULTS = (
     ),
     Fault(
         "the scale of a target is not undone",
-        "estimators/regressor.py",
-        "values = self.preprocessing_.inverse_mean(scaled)",
-        "values = np.asarray(scaled)",
+        "prediction/units.py",
+        "mean = np.asarray(found.mean, np.float64) * factor + shift",
+        "mean = np.asarray(found.mean, np.float64)",
         (ESTIMATORS, "units_of_y"),
+    ),
+    Fault(
+        "the mean of a transformed target is the inverse of a mean",
+        "datasets/transforms.py",
+        "first = xp.exp(mean + variance / 2)",
+        "first = xp.exp(mean)",
+        ("tests/unit/datasets/test_transforms.py", "moments"),
+    ),
+    Fault(
+        "log scores lack the slope of a transform",
+        "prediction/units.py",
+        "np.asarray(values, np.float64) + slope",
+        "np.asarray(values, np.float64)",
+        ("tests/unit/estimators/test_target_transform.py", "log_scores"),
+    ),
+    Fault(
+        "draws are moved to new rows without their weights",
+        "inference/updating.py",
+        "population.resample(_weights(power * ratio), rng)",
+        "population.resample(_weights(0 * ratio), rng)",
+        ("tests/unit/estimators/test_updating.py", "stand_still"),
     ),
     Fault(
         "the quantile of a mixture is one draw short",
@@ -223,5 +246,113 @@ FAULTS = (
         "jax.random.normal(key, like.shape, like.dtype)))",
         "jax.random.uniform(key, like.shape, like.dtype)))",
         (JOINT, "invariant and mams"),
+    ),
+    # Tables.
+    Fault(
+        "an unseen category is taken for the first one",
+        "datasets/encoding.py",
+        "[len(positions) if one is None else one for one in found]",
+        "[0 if one is None else one for one in found]",
+        (ENCODING, "unseen"),
+    ),
+    Fault(
+        "missing numbers are not marked",
+        "datasets/encoding.py",
+        "np.column_stack([inputs, missing])",
+        "np.column_stack([inputs, 0 * missing])",
+        (ENCODING, "missing_numbers"),
+    ),
+    Fault(
+        "the week begins a day late",
+        "datasets/dates.py",
+        "(whole.astype(np.int64) + 3) % 7",
+        "(whole.astype(np.int64) + 4) % 7",
+        (ENCODING, "dates"),
+    ),
+    # Likelihoods and weights of rows.
+    Fault(
+        "counts are not in the unit of their likelihood",
+        "models/likelihoods/counts.py",
+        "return f[0] + math.log(self.unit)",
+        "return f[0]",
+        (LIKELIHOODS, "scipy"),
+    ),
+    Fault(
+        "extra zeros have the probability of the others",
+        "models/likelihoods/counts.py",
+        "jnp.logaddexp(jax.nn.log_sigmoid(f[1]), own)",
+        "jnp.logaddexp(jax.nn.log_sigmoid(-f[1]), own)",
+        (LIKELIHOODS, "extra_zeros"),
+    ),
+    Fault(
+        "the first ordered class has the probability of the last one",
+        "models/likelihoods/ordinal.py",
+        "jnp.concatenate([upper[:1], middle, lower[-1:]], axis=0)",
+        "jnp.concatenate([lower[-1:], middle, upper[:1]], axis=0)",
+        (LIKELIHOODS, "ordered"),
+    ),
+    Fault(
+        "the floor of the noise adds four times its variance",
+        "models/likelihood.py",
+        "jax.nn.softplus(log_precision + 2 * log_floor)",
+        "jax.nn.softplus(log_precision + 2 * log_floor + math.log(4))",
+        ("tests/unit/models/test_densities.py", "floor"),
+    ),
+    Fault(
+        "weights of rows do not reach the density",
+        "models/weighting.py",
+        "jnp.where(weights > 0, weights * rows, 0.0)",
+        "jnp.where(weights > 0, rows, 0.0)",
+        ("tests/unit/models/test_row_weights.py", "copies"),
+    ),
+    Fault(
+        "the probability integral transform of counts is not random",
+        "prediction/pit.py",
+        "below + uniform * (reached - below)",
+        "below + 0.5 * (reached - below)",
+        ("tests/unit/prediction/test_distributions.py", "mixture"),
+    ),
+    # Boxes, parts and their masses.
+    Fault(
+        "a wall does not turn the momentum",
+        "hamiltonian/box.py",
+        "jnp.where(turned, -momentum, momentum)",
+        "momentum",
+        (BOXES, ""),
+    ),
+    Fault(
+        "a wall stops the momentum under a dense metric",
+        "hamiltonian/box.py",
+        "(2 * sign * speed / jnp.sum(row * row))",
+        "(sign * speed / jnp.sum(row * row))",
+        (BOXES, ""),
+    ),
+    Fault(
+        "the error of a mass leaves out that of the proposals",
+        "partition/bridge.py",
+        "math.sqrt(of_proposals + of_chains)",
+        "math.sqrt(of_chains)",
+        ("tests/statistical/test_evidence.py", "cover"),
+    ),
+    Fault(
+        "errors of joined means leave out those of the masses",
+        "partition/joined.py",
+        "** 2 + of_masses**2).sum",
+        "** 2 + 0 * of_masses**2).sum",
+        ("tests/unit/partition/test_joined.py", "errors_of_masses"),
+    ),
+    Fault(
+        "flipped signs are no copies of a posterior",
+        "partition/copies.py",
+        "math.lgamma(units + 1) + units * signs",
+        "math.lgamma(units + 1)",
+        ("tests/unit/partition/test_copies.py", "symmetry"),
+    ),
+    Fault(
+        "microcanonical kicks gain half of the kinetic energy",
+        "hamiltonian/microcanonical.py",
+        "growth = (dim - 1) * ",
+        "growth = 0.5 * (dim - 1) * ",
+        (JOINT, "mams"),
     ),
 )

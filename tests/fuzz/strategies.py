@@ -4,12 +4,14 @@ import csv
 import io
 import json
 import math
+import zipfile
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
@@ -119,8 +121,8 @@ ARROW = {
 
 
 @st.composite
-def parquets(draw: st.DrawFn) -> bytes:
-    """A Parquet file with columns of any kind."""
+def parquets(draw: st.DrawFn, form: str = "parquet") -> bytes:
+    """A Parquet or Feather file with columns of any kind."""
     rows, width = draw(st.integers(0, 10)), draw(st.integers(0, 4))
     found, labels = [], []
     for index in range(width):
@@ -131,8 +133,35 @@ def parquets(draw: st.DrawFn) -> bytes:
         found.append(array.dictionary_encode() if kind == pa.string() and draw(st.booleans()) else array)
         labels.append(draw(st.one_of(st.just(f"c{index}"), names)))
     stream = io.BytesIO()
-    pq.write_table(pa.Table.from_arrays(found, names=labels), stream)
+    table = pa.Table.from_arrays(found, names=labels)
+    if form == "feather":
+        with pa.ipc.new_file(stream, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+            writer.write_table(table)
+    else:
+        pq.write_table(table, stream)
     return draw(altered(stream.getvalue()))
+
+
+@st.composite
+def workbooks(draw: st.DrawFn) -> bytes:
+    """An Excel workbook with cells of any kind."""
+    book = openpyxl.Workbook()
+    sheet: Any = book.active
+    kinds = st.one_of(
+        st.none(), st.booleans(), st.integers(-9, 9), st.floats(-10, 10), st.dates(), st.sampled_from("pq")
+    )
+    width = draw(st.integers(1, 4))
+    sheet.append([f"c{index}" for index in range(width)])
+    for _ in range(draw(st.integers(0, 8))):
+        sheet.append(draw(st.lists(kinds, min_size=width, max_size=width)))
+    stream = io.BytesIO()
+    book.save(stream)
+    again = io.BytesIO()
+    with zipfile.ZipFile(stream) as whole, zipfile.ZipFile(again, "w", zipfile.ZIP_DEFLATED) as same:
+        for member in whole.namelist():
+            if not member.startswith("docProps"):  # which have the time
+                same.writestr(zipfile.ZipInfo(member), whole.read(member))
+    return draw(altered(again.getvalue()))
 
 
 @st.composite

@@ -24,7 +24,7 @@ from tests.fuzz.outcomes import check_message, check_output, outcome
 pytestmark = pytest.mark.slow
 
 HOSTILE = ["a\x1b[2J\u202e", "=$^$<b>\x07", "y\x1b]0;owned\x07<script>"]  # names of columns
-TINY = ("--chains", "2", "--warmup", "20", "--draws", "10", "--hidden", "2")
+TINY = ("--kernel", "nuts", "--chains", "2", "--warmup", "20", "--draws", "10", "--hidden", "2")
 X = np.random.default_rng(0).normal(size=(20, 2))
 NEW = X[:3]
 
@@ -42,7 +42,9 @@ def folder(tmp_path_factory) -> Iterator[Path]:
         assert result.exit_code == 0, result.output
         check_output(result.output)
         assert call("predict", "run", "new.csv", "--out", "expected.csv").exit_code == 0
-        estimator = BayesianRegressor(hidden=2, num_chains=2, num_warmup=20, num_draws=10, random_state=0)
+        estimator = BayesianRegressor(
+            hidden=2, kernel="nuts", num_chains=2, num_warmup=20, num_draws=10, random_state=0
+        )
         with pytest.warns(SamplingWarning):
             estimator.fit(X, X.sum(axis=1)).save("saved")
         np.save("expected.npy", estimator.predict(NEW))

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import pytest
 from ergonet.report import RunRecord
 
 COMMAND = str(Path(sys.executable).with_name("ergonet"))
-TINY = ("--chains", "2", "--warmup", "20", "--draws", "20", "--hidden", "4", "--no-baselines")
+TINY = ("--kernel", "nuts", "--chains", "2", "--warmup", "20", "--draws", "20", "--hidden", "4", "--no-baselines")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +32,7 @@ def ergonet(folder, request):
 
     def run(*arguments, code=0):
         answer = subprocess.run(
-            [COMMAND, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+            [COMMAND, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
         )
         assert answer.returncode == code, f"{arguments}: {answer.returncode}\n{answer.stdout}\n{answer.stderr}"
         assert "Traceback" not in answer.stderr
@@ -64,7 +63,8 @@ def regression(ergonet, houses):
 
 @pytest.fixture(scope="module")
 def digits(ergonet):
-    return ergonet("fit", "digits", "--chains", "2", "--warmup", "20", "--draws", "10", "--no-baselines")
+    network, short = ("--hidden", "35", "--no-bias"), ("--chains", "2", "--warmup", "20", "--draws", "10")
+    return ergonet("fit", "digits", *network, "--prior", "normal", "--kernel", "nuts", *short, "--no-baselines")
 
 
 def test_a_fit_leaves_a_whole_run_directory(regression, folder):
@@ -73,7 +73,7 @@ def test_a_fit_leaves_a_whole_run_directory(regression, folder):
     assert set(manifest["files"]) == {entry.name for entry in run.iterdir()} - {"manifest.json"}
     assert "report.html" in manifest["files"]
     metrics = json.loads((run / "metrics.json").read_text())
-    assert (metrics["task"], metrics["num_train"], metrics["num_test"], metrics["dim"]) == ("regression", 48, 12, 18)
+    assert (metrics["task"], metrics["num_train"], metrics["num_test"], metrics["dim"]) == ("regression", 48, 12, 22)
     assert {"setup", "compile", "warmup", "sampling", "total"} <= metrics["seconds"].keys()
     assert metrics["gradients"]["sampling"] > 0
     assert {"rmse", "nll", "calibration"} <= metrics["test"].keys()
@@ -86,10 +86,12 @@ def test_a_fit_leaves_a_whole_run_directory(regression, folder):
     assert record.stats["lp"].shape == record.warmup_stats["lp"].shape == (2, 20)
     assert record.evaluation["quantiles"].shape == (len(record.evaluation["levels"]), 12, 1)
     assert record.evaluation["function_draws"].shape[:2] == (2, 20)
+    assert sorted(record.evaluation["importance_names"]) == ["age", "size"]
+    assert "What the predictions depend on" in (run / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_fit_says_what_it_does_and_what_is_off(regression):
-    for words in ("48 training rows, 12 held out", "2-4-1", "GiB", "Test RMSE", "R-hat", "Divergences", "E-BFMI"):
+    for words in ("48 training rows, 12 held out", "2-4-2", "GiB", "Test RMSE", "R-hat", "Divergences", "E-BFMI"):
         assert words in regression.stdout
     assert "GiB" in regression.stderr
     assert "Ridge regression" in regression.stdout
@@ -112,7 +114,8 @@ def test_test_scores_are_in_the_unit_of_the_target(regression, folder, houses):
 @pytest.mark.slow
 def test_settings_are_saved_and_give_the_same_run_again(regression, ergonet, folder):
     settings = tomllib.loads((folder / "houses-run" / "settings.toml").read_text())
-    assert settings["likelihood"] == {"name": "gaussian"}
+    assert settings["likelihood"]["name"] == "heteroscedastic-gaussian"
+    assert settings["likelihood"]["floor"] > 0
     assert settings["kernel"]["max_doublings"] == 10
     ergonet("fit", "--settings", "houses-run/settings.toml", "--out", "again", "--quiet")
     first, second = (RunRecord.load(folder / name) for name in ("houses-run", "again"))
@@ -124,12 +127,14 @@ def test_settings_are_saved_and_give_the_same_run_again(regression, ergonet, fol
 def test_predictions_of_a_regression(regression, ergonet, folder):
     ergonet("predict", "houses-run", "new.csv", "--out", "p.csv")
     table = pd.read_csv(folder / "p.csv")
-    assert list(table.columns) == ["mean", "sd", "q05", "q95"]
+    assert list(table.columns) == ["mean", "sd", "sd_aleatoric", "sd_epistemic", "q05", "q95", "outside"]
     assert len(table) == 5
     assert np.all(np.diff(table[["q05", "mean", "q95"]].to_numpy(), axis=1) > 0)
     assert np.all(np.abs(table["mean"].to_numpy() - 160_000) < 240_000)
     ergonet("predict", "houses-run", "new.csv", "--out", "p.parquet")
-    np.testing.assert_allclose(pd.read_parquet(folder / "p.parquet"), table, rtol=1e-9)
+    stored = pd.read_parquet(folder / "p.parquet")
+    assert stored.pop("outside").tolist() == table.pop("outside").fillna("").tolist()
+    pd.testing.assert_frame_equal(stored, table, rtol=1e-9)
     assert "exists already" in ergonet("predict", "houses-run", "new.csv", "--out", "p.csv", code=1).stderr
     ergonet("predict", "houses-run", "new.csv", "--out", "p.csv", "--overwrite")
 
@@ -156,7 +161,7 @@ def test_report_and_diagnose_read_the_run(regression, ergonet, folder):
 
 
 @pytest.mark.slow
-def test_digits_alone_are_the_known_problem(digits, folder):
+def test_digits_have_their_own_split(digits, folder):
     record = RunRecord.load(folder / "digits-run")
     assert (record.metrics["num_train"], record.metrics["num_test"], record.metrics["dim"]) == (500, 500, 2590)
     assert record.settings["network"] == {"hidden": [35], "activation": "tanh", "bias": False}
@@ -173,8 +178,8 @@ def test_digits_take_a_matrix_of_pixels(digits, ergonet, folder):
     np.savez(folder / "pixels.npz", x=pixels[-500:])
     ergonet("predict", "digits-run", "pixels.npz", "--out", "d.csv")
     table = pd.read_csv(folder / "d.csv")
-    assert list(table.columns) == ["predicted", *(f"probability_{digit}" for digit in range(10))]
-    np.testing.assert_allclose(table.iloc[:, 1:].sum(axis=1), 1, rtol=1e-5)
+    assert list(table.columns)[:11] == ["predicted", *(f"probability_{digit}" for digit in range(10))]
+    np.testing.assert_allclose(table.iloc[:, 1:11].sum(axis=1), 1, rtol=1e-5)
     error = np.mean(table["predicted"] != np.asarray(labels)[-500:])
     assert error == pytest.approx(RunRecord.load(folder / "digits-run").metrics["test"]["error"])
 
@@ -186,7 +191,9 @@ def test_string_labels_without_test_rows(ergonet, houses, folder):
     assert json.loads((folder / "kinds-run" / "metrics.json").read_text())["test"] == {}
     ergonet("predict", "kinds-run", "new.csv", "--out", "k.csv")
     table = pd.read_csv(folder / "k.csv")
-    assert list(table.columns) == ["predicted", "probability_cheap", "probability_dear"]
+    assert list(table.columns)[:3] == ["predicted", "probability_cheap", "probability_dear"]
+    parts = table["entropy_aleatoric"] + table["entropy_epistemic"]
+    np.testing.assert_allclose(parts, table["entropy"], atol=1e-5)
     likeliest = np.where(table["probability_dear"] > table["probability_cheap"], "dear", "cheap")
     assert list(table["predicted"]) == list(likeliest)
 
@@ -197,15 +204,14 @@ def test_several_targets_have_columns_of_their_own(ergonet, houses, folder):
     ergonet("fit", "two.csv", "--target", "price", "--target", "rent", *TINY, "--quiet")
     ergonet("predict", "two-run", "new.csv", "--out", "two-p.csv")
     table = pd.read_csv(folder / "two-p.csv")
-    assert list(table.columns) == [
-        f"{name}_{one}" for name in ("price", "rent") for one in ("mean", "sd", "q05", "q95")
-    ]
+    of_target = ("mean", "sd", "sd_aleatoric", "sd_epistemic", "q05", "q95")
+    assert list(table.columns) == [*(f"{name}_{one}" for name in ("price", "rent") for one in of_target), "outside"]
     assert 50 < np.median(table["price_sd"].to_numpy() / table["rent_sd"].to_numpy()) < 1800
 
 
 def bad_tables(folder, houses):
     good = houses.drop(columns="kind")
-    good.assign(city="Bern").to_csv(folder / "city.csv", index=False)
+    good.assign(rooms=np.arange(60) % 5).to_csv(folder / "rooms.csv", index=False)
     good.assign(age=good["age"].where(good.index != 4)).to_csv(folder / "nan.csv", index=False)
     good.head(1).to_csv(folder / "one.csv", index=False)
     good.drop(columns="age").to_csv(folder / "other.csv", index=False)
@@ -224,8 +230,10 @@ def test_bad_input_gets_one_line_and_leaves_nothing(ergonet, houses, folder):
         (("fit", "houses.csv"), "Its columns are: size, age, price"),
         (("fit", "houses.csv", "--target", "prise"), "Did you mean 'price'"),
         (("fit", "hoses.csv", "--target", "price"), "Did you mean 'houses.csv'"),
-        (("fit", "city.csv", "--target", "price"), "Column 'city'"),
-        (("fit", "nan.csv", "--target", "price"), "data row 5"),
+        ((*fit, "--drop", "sise"), "Did you mean 'size'"),
+        ((*fit, "--types", "size=date"), "does not hold dates of one known form"),
+        (("fit", "nan.csv", "--target", "price", "--missing", "refuse"), "data row 5"),
+        (("fit", "rooms.csv", "--target", "rooms"), "Set `--task`"),
         (("fit", "one.csv", "--target", "price"), "only 1 data row"),
         (("fit", "same.csv", "--target", "kind"), "only one class"),
         (("fit", "picture.csv", "--target", "price"), "not a text table"),
@@ -265,7 +273,7 @@ def test_help_and_lists_import_nothing_heavy(folder):
         "heavy = {'jax', 'numpy', 'pandas', 'sklearn', 'matplotlib', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    names = ("fit", "prior-check", "predict", "report", "diagnose", "verify", "datasets")
+    names = ("fit", "prior-check", "check", "predict", "report", "diagnose", "verify", "datasets")
     commands = [(), *((name,) for name in names)]
     for arguments in [*((*command, "--help") for command in commands), ("--version",), ("datasets",)]:
         answer = subprocess.run(
@@ -276,19 +284,24 @@ def test_help_and_lists_import_nothing_heavy(folder):
 
 
 HELP = "import sys\nfrom ergonet.cli.main import main\nsys.argv = ['ergonet', 'fit', '--help']\nmain()\n"
-BARE = "import sys, typer\napp = typer.Typer()\napp.command()(lambda: None)\nsys.argv = ['bare', '--help']\napp()\n"
+BARE = """import sys, typer
+app = typer.Typer()
+@app.command()
+def fit(count: int = 3): ...
+sys.argv = ['bare', '--help']
+app()
+"""
 
 
-def test_help_costs_little_more_than_a_command_without_options():
-    """Seconds of computing, the least of a few: JAX alone takes as many as three commands."""
+def test_help_costs_little_more_than_that_of_a_command_with_one_option():
+    """Modules that are imported, because seconds vary: JAX alone imports some 600."""
+    ending = "import atexit, sys\natexit.register(lambda: print(len(sys.modules), file=sys.stderr))\n"
 
-    def seconds(program):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    def modules(program):
+        answer = subprocess.run([sys.executable, "-c", ending + program], capture_output=True, text=True, check=True)
+        return int(answer.stderr.split()[-1])
 
-    assert min(seconds(HELP) for _ in range(5)) < 1.7 * min(seconds(BARE) for _ in range(5))
+    assert modules(HELP) < 1.2 * modules(BARE)
 
 
 def interrupted(ergonet, folder, arguments, *, ready, by=signal.SIGINT):
@@ -301,11 +314,11 @@ def interrupted(ergonet, folder, arguments, *, ready, by=signal.SIGINT):
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 300
     while not ready() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(by)
-    output, errors = process.communicate(timeout=90)
+    output, errors = process.communicate(timeout=300)
     assert "Traceback" not in errors
     return process.returncode, output, errors
 
@@ -372,7 +385,8 @@ name = "gibbs"
 @pytest.mark.slow
 def test_priors_that_learn_their_scales_come_with_names_and_diagnostics(ergonet, houses, folder):
     (folder / "learned.toml").write_text(LEARNED)
-    answer = ergonet("fit", "houses.csv", "--target", "price", "--settings", "learned.toml", *TINY, "--out", "learned")
+    fit = "fit", "houses.csv", "--target", "price", "--settings", "learned.toml", "--likelihood", "gaussian", *TINY
+    answer = ergonet(*fit, "--out", "learned")
     assert "R-hat of scales" in answer.stdout
     record = RunRecord.load(folder / "learned")
     assert {"max_rhat_scales", "min_ess_bulk_scales"} <= record.metrics["diagnostics"].keys()
@@ -381,4 +395,4 @@ def test_priors_that_learn_their_scales_come_with_names_and_diagnostics(ergonet,
     assert "noise" in record.evaluation["scale_names"]
     page = (folder / "learned" / "report.html").read_text()
     assert "Which inputs matter" in page
-    assert "Learned scales and their priors" in page
+    assert "What did the data say about the scales?" in page

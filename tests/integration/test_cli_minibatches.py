@@ -25,7 +25,7 @@ hidden = [5]
 def test_digits_by_minibatches(run_ergonet, tmp_path):
     (tmp_path / "settings.toml").write_text(SETTINGS)
     arguments = ("--settings", "settings.toml", "--kernel", "sghmc", "--chains", "2", "--warmup", "30", "--draws", "20")
-    answer = run_ergonet("fit", "digits", *arguments, "--no-baselines", "--out", "run", timeout=180)
+    answer = run_ergonet("fit", "digits", *arguments, "--no-baselines", "--out", "run", timeout=600)
     assert answer.returncode == 0, answer.stderr
     assert "Traceback" not in answer.stderr
     assert "Kinetic temperature" in answer.stdout
@@ -42,7 +42,7 @@ def test_digits_by_minibatches(run_ergonet, tmp_path):
     assert settings["kernel"]["name"] == "sghmc"
     assert settings["kernel"]["noise"] == {"name": "estimated", "every": 20}
     assert (settings["kernel"]["batch_size"], settings["kernel"]["temperature"]) == (50, 1.0)
-    again = run_ergonet("fit", "--settings", "run/settings.toml", "--out", "again", timeout=180)
+    again = run_ergonet("fit", "--settings", "run/settings.toml", "--out", "again", timeout=600)
     assert again.returncode == 0, again.stderr
     np.testing.assert_array_equal(RunRecord.load(tmp_path / "again").stats["lp"], record.stats["lp"])
     assert "Kinetic temperature" in run_ergonet("diagnose", "run").stdout
@@ -50,7 +50,7 @@ def test_digits_by_minibatches(run_ergonet, tmp_path):
 
 def test_a_bad_setting_is_an_error_without_a_traceback(run_ergonet, tmp_path):
     (tmp_path / "settings.toml").write_text('[kernel]\nname = "sghmc"\nbatch_size = 501\nlearning_rate = 0.001\n')
-    answer = run_ergonet("fit", "digits", "--settings", "settings.toml", "--draws", "5", timeout=120)
+    answer = run_ergonet("fit", "digits", "--settings", "settings.toml", "--draws", "5", timeout=600)
     assert answer.returncode != 0
     assert "`SGHMC(batch_size=501)` is more than the number of rows, 500" in " ".join(answer.stderr.split())
     assert "Traceback" not in answer.stderr

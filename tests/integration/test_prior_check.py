@@ -24,7 +24,7 @@ def check(source, tmp_path, **tables):
 
 
 def test_a_prior_that_fits_the_data_gets_no_advice(tmp_path, capsys):
-    told = check("diabetes", tmp_path)
+    told = check("diabetes", tmp_path, network={"hidden": [50]})
     assert "that of progression is 78" in told
     assert "--prior-scale" not in told
     assert "layers.0.weight" in capsys.readouterr().out
@@ -32,15 +32,22 @@ def test_a_prior_that_fits_the_data_gets_no_advice(tmp_path, capsys):
 
 @pytest.mark.parametrize(("scale", "expected"), [(40.0, "Use a smaller"), (0.05, "Use a larger")])
 def test_a_prior_far_from_the_data_is_said_to_be(scale, expected, tmp_path):
-    told = check("diabetes", tmp_path, prior={"scale": scale})
+    told = check("diabetes", tmp_path, network={"hidden": [50]}, prior={"scale": scale})
     assert expected in told
 
 
+@pytest.mark.parametrize("source", ["diabetes", "digits"])
+def test_nobody_is_told_to_change_the_default(source, tmp_path):
+    assert "--prior-scale" not in check(source, tmp_path)
+
+
 def test_classes_and_hyperparameters(tmp_path, capsys):
-    told = check("digits", tmp_path, prior={"name": "normal-gamma", "width": 3.0})
+    told = check("digits", tmp_path, network={"hidden": [35]}, prior={"name": "normal-gamma", "width": 3.0})
     assert "sure of itself nearly everywhere" in told
     assert "prior.layers.0.weight.log_precision" in capsys.readouterr().out
-    assert "sure of itself" not in check("digits", tmp_path, prior={"name": "normal", "scale": 0.1})
+    assert "sure of itself" not in check(
+        "digits", tmp_path, network={"hidden": [35]}, prior={"name": "normal", "scale": 0.1}
+    )
 
 
 def test_a_picture_of_another_kind_is_refused_before_any_work(tmp_path):
@@ -51,7 +58,7 @@ def test_a_picture_of_another_kind_is_refused_before_any_work(tmp_path):
 def test_the_command(tmp_path):
     def ergonet_command(*arguments):
         command = [Path(sys.executable).with_name("ergonet"), "prior-check", "two-moons", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
 
     answer = ergonet_command("--draws", "10", "--seed", "3")
     assert answer.returncode == 0, answer.stderr

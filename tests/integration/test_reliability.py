@@ -152,7 +152,7 @@ class AlwaysAccepts(HMC):
 
 @pytest.mark.statistical
 def test_calibration_sees_a_kernel_that_rejects_nothing():
-    settings = {"num_steps": 5, "step_size": 0.1, "metric": "identity"}
+    settings = {"num_steps": 5, "metric": "identity"}
     right, wrong = (
         calibration.both_tests("normal", "non-centered", kind(**settings), chains=512, steps=31)
         for kind in (HMC, AlwaysAccepts)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ergonet.hamiltonian.box import FreeSpace
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import IdentityMetric
 from ergonet.hamiltonian.phase import Phase, phase_at
@@ -27,7 +28,7 @@ class Walk(Composition):
 
     def __init__(self):
         self.coefficients = (0.5, 1.0, 0.5)
-        self.after_drift = None
+        self.space = FreeSpace()
 
     def step(self, target, metric, step_size, phase):
         position = phase.position + jnp.sign(step_size)

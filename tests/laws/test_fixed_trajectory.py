@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ergonet import HMC, Target
+from ergonet.hamiltonian.box import FreeSpace
 from ergonet.hamiltonian.energy import total_energy
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import DiagonalMetric, IdentityMetric
@@ -23,7 +24,7 @@ class Shift(Composition):
 
     def __init__(self):
         self.coefficients = (0.5, 1.0, 0.5)
-        self.after_drift = None
+        self.space = FreeSpace()
 
     def step(self, target, metric, step_size, phase):
         return phase_at(target, phase.position + jnp.sign(step_size) * phase.momentum, phase.momentum)

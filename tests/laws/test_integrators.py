@@ -218,19 +218,3 @@ def test_coefficients_of_no_symmetric_integrator_are_rejected(coefficients, comp
 def test_unknown_integrators_are_rejected_with_the_nearest_name():
     with pytest.raises(SettingError, match="leapfrog"):
         INTEGRATORS.make("leap-frog")
-
-
-def test_a_reflecting_wall_keeps_the_map_reversible():
-    def mirror(position, momentum):
-        outside = position < -0.8
-        return jnp.where(outside, -1.6 - position, position), jnp.where(outside, -momentum, momentum)
-
-    steps, target, metric = Composition((0.5, 1.0, 0.5), mirror), build_target(), build_metric("diagonal")
-
-    def many(phase):
-        return jax.lax.fori_loop(0, 30, lambda _, z: steps.step(target, metric, jnp.asarray(0.2), z), phase)
-
-    end = many(start())
-    assert np.all(np.asarray(end.position) >= -0.8)
-    back = many(flipped(end))
-    np.testing.assert_allclose(back.position, POSITION, rtol=0, atol=1e-10)

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergonet import MLP, BayesianNetwork, likelihoods, priors
+from ergonet.checking.joint import NetworkJoint, draw_all
 from ergonet.samplers.base import run_transition
-from tests.sampling import with_targets
 
 NETWORK = MLP((1, 2, 1))
 INPUTS = np.linspace(-1.2, 1.5, 4, dtype=np.float32)[:, None]
@@ -82,54 +82,30 @@ class Result:
         return float(np.max(np.abs(self.scores)))
 
 
-def with_data(posterior: Any, key: Any, position: Any) -> Any:
-    """The posterior given data drawn at a position."""
-    weights, own = posterior.model.split(position)
-    outputs = posterior.model.network.apply(weights, posterior.inputs)
-    drawn = posterior.model.likelihood.sample(key, own, outputs)
-    return with_targets(posterior, drawn)
+def quantities(joint: NetworkJoint, data: Any, position: Any, *, is_heavy: bool) -> Any:
+    """What `NetworkJoint` compares, without densities, and its squares.
 
-
-def quantities(posterior: Any, position: Any, *, is_heavy: bool) -> Any:
-    """What is compared, and its squares.
-
-    Weights, hyperparameters and residuals, shrunk into (-1, 1) where they have no moments; and sums of squares over
-    their variances, chi-squared by block of weights and for the noise, in which weights and the hyperparameters of the
-    same moment meet: a stale gradient shows nowhere else.
+    Weights and residuals are shrunk into (-1, 1) where they have no moments.
     """
-    model = posterior.model
-    weights, own = model.split(position)
-    residuals = posterior.targets - model.network.apply(weights, posterior.inputs)
-    seen = jnp.concatenate([value.reshape(-1) for value in [*weights.values(), residuals]])
-    seen = seen / (1 + jnp.abs(seen)) if is_heavy else seen
-    named, met = model.hyperparameters(position), [jnp.sum((residuals / model.likelihood.scale(own)) ** 2)]
-    for block in model.prior.blocks():
-        prior, theirs = block.prior, block.hyperparameters(named)
-        if not theirs:
-            continue
-        if isinstance(prior, priors.NormalGamma):
-            log_scale = -0.5 * prior.log_precisions(theirs, block.leaf)[-1]
-        else:
-            log_scale = prior.log_scale(theirs, block.leaf)
-        together = jnp.concatenate([weights[path].reshape(-1) for path in block.paths]).reshape(block.leaf.shape)
-        met.append(jnp.sum((together * jnp.exp(-log_scale)) ** 2))
-    values = jnp.concatenate([seen, position[posterior.num_weights :], jnp.stack(met)])
-    return jnp.concatenate([values, values**2])
+    found = joint.quantities(data, position)
+    shrunk = {"residuals", *joint.posterior.model.network.leaves()} if is_heavy else set()
+    seen = {name: value.reshape(-1) for name, value in found.items() if name not in ("log prior", "log likelihood")}
+    values = [value / (1 + jnp.abs(value)) if name in shrunk else value for name, value in seen.items()]
+    return jnp.concatenate([*values, *(value**2 for value in values)])
 
 
 @cache
 def exact_moments(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Means of the quantities under the prior and their variances, from independent draws."""
     model = MODELS[name]("non-centered")
-    posterior = model.condition(INPUTS, np.zeros((len(INPUTS), 1), np.float32))
+    joint = NetworkJoint.of(model.condition(INPUTS, np.zeros((len(INPUTS), 1), np.float32)))
 
-    def joint(key):
-        first, second = jax.random.split(key)
-        position = model.sample_prior(first)
-        return quantities(with_data(posterior, second, position), position, is_heavy=name in HEAVY)
+    def draw(key):
+        position, data = draw_all(joint, key)
+        return quantities(joint, data, position, is_heavy=name in HEAVY)
 
     keys = jax.random.split(jax.random.key(1000), NUM_DRAWS)
-    draws = np.asarray(jax.jit(jax.vmap(joint), compiler_options=COMPILER)(keys), np.float64)
+    draws = np.asarray(jax.jit(jax.vmap(draw), compiler_options=COMPILER)(keys), np.float64)
     return draws.mean(axis=0), draws.var(axis=0) / NUM_DRAWS
 
 
@@ -144,15 +120,16 @@ def run(name: str, parametrization: str, kernel: Any, *, seed: int = 0, longer: 
         longer: times as many chains.
     """
     model = MODELS[name](parametrization)
-    posterior = model.condition(INPUTS, np.zeros((len(INPUTS), 1), np.float32))
-    tuning = kernel.tuning(posterior, jnp.zeros(posterior.dim))
+    joint = NetworkJoint.of(model.condition(INPUTS, np.zeros((len(INPUTS), 1), np.float32)))
+    tuning = kernel.tuning(joint.posterior, jnp.zeros(joint.posterior.dim))
 
     def step(position, key):
         first, second = jax.random.split(key)
-        given = with_data(posterior, first, position)
+        data = joint.simulate(first, position)
+        given = joint.given(data)
         info: Any
         state, info = run_transition(kernel, second, given, kernel.init(given, position), tuning)
-        seen = quantities(given, state.position, is_heavy=name in HEAVY)
+        seen = quantities(joint, data, state.position, is_heavy=name in HEAVY)
         return state.position, (seen, info.acceptance, info.moved)
 
     def chain(key):

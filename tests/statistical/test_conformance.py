@@ -32,7 +32,14 @@ COVARIANCE = np.array([[4.0, 1.2, -0.3], [1.2, 1.0, 0.2], [-0.3, 0.2, 0.25]])
 START = np.array([1.5, 0.5, -0.4])
 STATIC = {"num_steps": 5}
 SETTINGS = {"xhmc": {"max_doublings": 6}, "hmc": STATIC, "mams": STATIC, "windowed": STATIC | {"window": 2}}
-OTHERS = ("gibbs", "dynamical-a", "dynamical-b", "mclmc", *KERNELS.names("minibatch"))  # with tables of their own
+OTHERS = (
+    "gibbs",
+    "dynamical-a",
+    "dynamical-b",
+    "mclmc",
+    "constrained",
+    *KERNELS.names("minibatch"),
+)  # with tables of their own
 NAMES = [name for name in KERNELS.names() if name not in OTHERS]
 VARIANTS = {  # the table's rows: kernels by name, and what of NUTS is a kernel of its own
     **{name: (name, {}) for name in NAMES},

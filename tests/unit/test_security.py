@@ -16,7 +16,7 @@ import zarr
 from ergonet._errors import DataError, RunDirectoryError, SettingError
 from ergonet.assembly import build
 from ergonet.assembly.settings import Settings
-from ergonet.cli.predicting import _write
+from ergonet.cli.outputs import table_file
 from ergonet.datasets import read_table
 from ergonet.datasets.cifar import read, source_in
 from ergonet.draws import memory
@@ -88,7 +88,8 @@ def test_a_link_in_place_of_a_file_is_not_followed(tmp_path, name):
     folder = tmp_path / "shared"
     folder.mkdir()
     (folder / name).symlink_to(mine)
-    _write(pd.DataFrame({"mean": [1.0]}), folder / "new.csv")
+    with table_file(folder / "new.csv") as file:
+        file.append(pd.DataFrame({"mean": [1.0]}))
     write_json(folder / "metrics.json", {})
     assert mine.read_text() == "hours of work"
     assert not any(one.is_symlink() for one in folder.iterdir())

@@ -6,9 +6,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import SettingError
+from ergonet.assembly.default import (
+    HETEROSCEDASTIC,
+    MOST_GROWTH,
+    NO_WARM_START,
+    PLAIN_RUN,
+    USUAL_KERNEL,
+    Default,
+    Table,
+    default_for,
+    with_floor,
+)
+from ergonet.assembly.likelihoods import COUNT, OF_COUNTS, require_task, with_classes, with_unit
 from ergonet.assembly.settings import ModelSettings, NetworkSettings, Settings
 from ergonet.inference.registry import WARM_STARTS
-from ergonet.models.likelihood import AbstractLikelihood
+from ergonet.inference.until import Until
+from ergonet.models.embedding import EmbeddedMLP
+from ergonet.models.likelihood import AbstractLikelihood, Bernoulli, Gaussian, HeteroscedasticGaussian
 from ergonet.models.network import MLP
 from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.models.prior import AbstractPrior
@@ -20,8 +34,8 @@ if TYPE_CHECKING:
     from ergonet.samplers.base import AbstractKernel
     from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
 
-OUTPUT_SCALE = {"regression": 2.0, "classification": 4.0}
-DEFAULT_KERNEL = "nuts"
+OUTPUT_SCALE = {"regression": 2.0, "classification": 4.0, COUNT: 2.0}
+PLAIN_ACTIVATION = "tanh"  # that of hidden layers which the user has chosen; `OUTPUT_SCALE` suits it
 DATA, SCALED = "data", "scaled"  # units of a likelihood
 
 
@@ -30,16 +44,21 @@ class Task:
     """Properties of a model that are determined by the data.
 
     Attributes:
-        kind: ``classification`` or ``regression``.
+        kind: ``classification``, ``regression`` or ``count``.
         num_inputs: number of network inputs.
         num_targets: number of classes of a classification, or of target columns of a regression.
-        target_sd: for regression, the unit of the model's targets in units of the data, one entry per column.
+        target_sd: for regression, the unit of the model's targets in units of the data, transformed if they are, one
+            entry per column.
+        embeddings: numbers of categories of the inputs that are indices of learned embeddings, which are the last ones.
+        is_transformed: whether targets are transformed, so that they are normal given the network.
     """
 
     kind: str
     num_inputs: int
     num_targets: int
     target_sd: tuple[float, ...] = ()
+    embeddings: tuple[int, ...] = ()
+    is_transformed: bool = False
 
     @classmethod
     def of(cls, preprocessing: "Preprocessing") -> "Task":
@@ -49,6 +68,8 @@ class Task:
             num_inputs=len(preprocessing.encoded_names),
             num_targets=len(preprocessing.classes) or len(preprocessing.target_names),
             target_sd=tuple(map(float, preprocessing.target_sd)),
+            embeddings=preprocessing.embeddings,
+            is_transformed=preprocessing.target_transform is not None,
         )
 
 
@@ -59,14 +80,17 @@ def model(settings: ModelSettings, task: Task) -> BayesianNetwork:
         SettingError: a setting is unknown, out of range, or does not suit the task.
     """
     chosen, network = likelihood(settings.likelihood, task), settings.network
-    sizes = (task.num_inputs, *network.hidden, chosen.num_outputs(task.num_targets))
-    weights = prior(settings.prior, task, network)
-    return BayesianNetwork(MLP(sizes, activation=network.activation, bias=network.bias), weights, chosen)
+    sizes = (task.num_inputs, *(network.hidden or ()), chosen.num_outputs(task.num_targets))
+    weights, activation = prior(settings.prior, task, network), network.activation or PLAIN_ACTIVATION
+    if task.embeddings:
+        embedded = EmbeddedMLP(sizes, task.embeddings, activation=activation, bias=network.bias)
+        return BayesianNetwork(embedded, weights, chosen)
+    return BayesianNetwork(MLP(sizes, activation=activation, bias=network.bias), weights, chosen)
 
 
 def kernel(settings: ModelSettings) -> "AbstractKernel | AbstractMinibatchKernel":
     """Build the kernel; raises `SettingError` if it or one of its settings is unknown or out of range."""
-    return KERNELS.resolve(_with_name(settings.kernel, DEFAULT_KERNEL))
+    return KERNELS.resolve(_with_name(settings.kernel, USUAL_KERNEL))
 
 
 def prior(choice: Any, task: Task, network: NetworkSettings) -> AbstractPrior | dict[str, AbstractPrior]:
@@ -87,9 +111,9 @@ def prior(choice: Any, task: Task, network: NetworkSettings) -> AbstractPrior | 
 
 
 def _default_prior(choice: Any, task: Task, network: NetworkSettings) -> Any:
-    """The default prior for the task if nothing or only a scale is chosen; otherwise the choice unchanged.
+    """The prior for hidden layers of any width if nothing or only a scale is chosen; otherwise the choice unchanged.
 
-    The default is N(0, 1 / fan_in) for weights and N(0, 1) for biases, with output weights wider by the factor
+    It is N(0, 1 / fan_in) for weights and N(0, 1) for biases, with output weights wider by the factor
     `OUTPUT_SCALE` or the chosen scale. This gives functions with a spread of one or two standard deviations of a scaled
     target, or logits of about 2.5.
     """
@@ -97,8 +121,11 @@ def _default_prior(choice: Any, task: Task, network: NetworkSettings) -> Any:
     if not isinstance(chosen, Mapping) or set(chosen) - {"scale"} or isinstance(chosen.get("scale"), Mapping):
         return choice
     scale = chosen.get("scale", OUTPUT_SCALE[task.kind])
-    table: dict[str, Any] = {f"layers.{len(network.hidden)}.weight": {"name": "fan-in-normal", "scale": scale}}
-    if network.hidden:
+    hidden = network.hidden or ()
+    table: dict[str, Any] = {f"layers.{len(hidden)}.weight": {"name": "fan-in-normal", "scale": scale}}
+    if task.embeddings:
+        table["embeddings.*.weight"] = {"name": "normal", "scale": 1.0}
+    if hidden:
         table["*.weight"] = {"name": "fan-in-normal", "scale": 1.0}
     if network.bias:
         table["*.bias"] = {"name": "normal", "scale": 1.0}
@@ -110,23 +137,25 @@ def likelihood(choice: Any, task: Task) -> AbstractLikelihood:
 
     Args:
         choice: None for the default; a name; a table of settings with or without a `name`, whose `noise` is in units of
-            the data, or of scaled targets with `units = "scaled"`; or a likelihood.
+            the data, or of scaled targets with `units = "scaled"`, as is its `floor`; or a likelihood.
         task: determines the default and the allowed choices.
 
     Raises:
         SettingError: the likelihood does not suit the task, or a setting is unknown or out of range.
     """
     choice, units = _without_units(_with_name(choice, default_likelihood(task)))
-    if isinstance(choice, Mapping) and choice.get("noise") is not None and units == DATA:
+    if isinstance(choice, Mapping) and units == DATA:
         LIKELIHOODS.resolve(choice)  # rejects values out of range before they are scaled
-        choice = {**choice, "noise": _scaled_noise(choice["noise"], task)}
+        choice = {**choice, **scaled_deviations(choice, task)}
     chosen = LIKELIHOODS.resolve(choice)
-    if chosen.is_classification != (task.kind == "classification"):
+    require_task(chosen, choice, task.kind)
+    chosen = with_classes(chosen, task.num_targets)
+    if task.is_transformed and not isinstance(chosen, Gaussian | HeteroscedasticGaussian):
         raise SettingError(
-            f"`likelihood` {choice!r} is not for {task.kind}. Choose {LIKELIHOODS.listed(task.kind)}, or another "
-            f"`task`."
+            f"`likelihood` {choice!r} cannot be combined with `target_transform`, whose targets are normal given the "
+            f"network. Choose 'gaussian' or 'heteroscedastic-gaussian', or leave the transform out."
         )
-    if task.kind == "classification" and chosen.num_outputs(task.num_targets) == 1 and task.num_targets != 2:
+    if isinstance(chosen, Bernoulli) and task.num_targets != 2:
         raise SettingError(
             f"`likelihood` {choice!r} is for 2 classes, but there are {task.num_targets}. Use 'categorical'."
         )
@@ -144,20 +173,30 @@ def _without_units(choice: Any) -> tuple[Any, str]:
 
 
 def default_likelihood(task: Task) -> str:
-    """The default likelihood of a task: Gaussian with learned noise for regression, otherwise by number of classes."""
-    if task.kind == "regression":
-        return "gaussian"
+    """The likelihood of a task for which a table of settings has no name."""
+    if task.kind != "classification":
+        return OF_COUNTS if task.kind == COUNT else "gaussian"
     return "bernoulli" if task.num_targets == 2 else "categorical"
 
 
-def _scaled_noise(noise: float, task: Task) -> float:
-    """Known noise, in units of the model's targets."""
+def scaled_deviations(table: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """The standard deviations in the table of a likelihood, in units of the model's targets instead of the data."""
+    given = {name: table[name] for name in ("noise", "floor") if table.get(name) is not None}
+    return {name: _scaled(name, value, task) for name, value in given.items()}
+
+
+def _scaled(name: str, sd: Any, task: Task) -> Any:
+    """A standard deviation, or one for each target, in units of the model's targets."""
+    if isinstance(sd, list | tuple):
+        if len(sd) != len(task.target_sd):
+            raise SettingError(f"`{name}` has {len(sd)} numbers, but there are {task.num_targets} targets.")
+        return [float(one / unit) for one, unit in zip(sd, task.target_sd, strict=True)]
     if len(set(task.target_sd)) != 1:
         raise SettingError(
-            f"`noise` is one number in the unit of the target, but there are {task.num_targets} targets with different "
-            f"units. Omit it to learn the noise, or fit one model per target."
+            f"`{name}` is one number in the unit of the target, but there are {task.num_targets} targets with "
+            f"different units. Omit it to learn the noise, or fit one model per target."
         )
-    return float(noise / task.target_sd[0])
+    return float(sd / task.target_sd[0])
 
 
 def check(settings: Settings) -> None:
@@ -167,31 +206,115 @@ def check(settings: Settings) -> None:
         SettingError: an activation, prior, likelihood, kernel or warm start, or a setting of one, is unknown or out of
             range.
     """
-    ACTIVATIONS.entry(settings.network.activation)
+    ACTIVATIONS.entry(settings.network.activation or PLAIN_ACTIVATION)
     prior(settings.prior, Task("regression", 1, 1, (1.0,)), settings.network)
-    kernel(settings)
-    if settings.run.warm_start is not None:
+    if _is_named(settings.kernel):  # else the table of rows decides whose settings these are
+        kernel(settings)
+    if settings.run.warm_start not in (None, NO_WARM_START):
         WARM_STARTS.resolve(settings.run.warm_start)
+    Until.of(settings.run.until)
     if settings.likelihood:
         LIKELIHOODS.resolve(_without_units(_with_name(settings.likelihood, "gaussian"))[0])
 
 
-def complete(settings: Settings, preprocessing: "Preprocessing") -> Settings:
-    """Fill in the settings that are determined by the data or by a default.
+def choose(settings: Settings, table: Table) -> Settings:
+    """Fill in what the user has left open with the default for a table, by the rules that `default.py` states."""
+    default, network, run = default_for(table), settings.network, settings.run
+    is_own = {"network": network.hidden is not None, "kernel": _is_named(settings.kernel)}
+    if not is_own["network"]:
+        network = _filled(network, default.network)
+    lengths = PLAIN_RUN if is_own["kernel"] else default.run
+    counts = _filled(
+        run, lengths if run.until is None else {**lengths, "num_draws": MOST_GROWTH * lengths["num_draws"]}
+    )
+    return dataclasses.replace(
+        settings,
+        network=_filled(network, {"activation": PLAIN_ACTIVATION}),
+        prior=settings.prior if is_own["network"] else _chosen_prior(settings.prior, default),
+        likelihood=_chosen_likelihood(settings.likelihood, default, table),
+        kernel=settings.kernel if is_own["kernel"] else _merged(default.kernel, settings.kernel),
+        run=dataclasses.replace(counts, warm_start=None) if counts.warm_start == NO_WARM_START else counts,
+    )
+
+
+def left_open(given: Settings) -> list[str]:
+    """The parts of a fit that its user has left to the default, in words."""
+    run = given.run
+    parts = {
+        "network": given.network.hidden is None,
+        "prior": not given.prior,
+        "likelihood": not given.likelihood,
+        "kernel": not given.kernel,
+        "warm start": run.warm_start is None,
+        "chains": run.num_chains is None,
+        "warm-up": run.num_warmup is None,
+        "draws": run.num_draws is None,
+    }
+    return [name for name, is_open in parts.items() if is_open]
+
+
+def _chosen_likelihood(given: Any, default: Default, table: Table) -> Any:
+    """The likelihood, with the floor of the table if its noise depends on the row."""
+    if table.task != "regression" or not (given is None or isinstance(given, Mapping | str)):
+        return given
+    named = {"name": given} if isinstance(given, str) else dict(given or {})
+    if not set(named) - {"units", "floor"}:
+        named = {"name": default.likelihood["name"], **named}
+    if named.get("name") != HETEROSCEDASTIC or "floor" in named:
+        return named
+    return with_floor({key: one for key, one in named.items() if key != "units"}, table)
+
+
+def _filled(record: Any, values: Mapping[str, Any]) -> Any:
+    """A record of settings in which values take the place of what is None."""
+    missing = {name: value for name, value in values.items() if getattr(record, name) is None}
+    return dataclasses.replace(record, **missing)
+
+
+def _is_named(choice: Any) -> bool:
+    """Whether a choice says by itself what it is: a name, a table with one, or an object."""
+    return "name" in choice if isinstance(choice, Mapping) else choice is not None
+
+
+def _merged(default: Mapping[str, Any], given: Any) -> Any:
+    """The default, changed by a table without a name; any other choice takes its place."""
+    return given if _is_named(given) else {**default, **(given or {})}
+
+
+def _chosen_prior(given: Any, default: Default) -> Any:
+    """The default, perhaps with another scale; a name, an object and priors by pattern take its place."""
+    is_scale = isinstance(given, Mapping) and not set(given) - {"scale"} and not isinstance(given.get("scale"), Mapping)
+    return _merged(default.prior, given) if given is None or is_scale else given
+
+
+def complete(settings: Settings, preprocessing: "Preprocessing", targets: Any = ()) -> Settings:
+    """Fill in the settings that are determined by the data or by a default, for the record of a run.
+
+    Args:
+        settings: settings of tables and names, without objects.
+        preprocessing: what was learned from the training rows.
+        targets: their scaled targets, on which the default and the unit of counts depend unless they are set.
 
     Raises:
         SettingError: the likelihood does not suit the task.
     """
     task = Task.of(preprocessing)
+    settings = choose(settings, Table.of(preprocessing, targets))
+    settings = dataclasses.replace(settings, likelihood=with_unit(settings.likelihood, task.kind, targets))
     likelihood(settings.likelihood, task)
     chosen_prior = _default_prior(settings.prior, task, settings.network)
     if "name" in chosen_prior:
         chosen_prior = {**PRIORS.settings(chosen_prior["name"]), **chosen_prior}
-    table = _with_name(settings.kernel, DEFAULT_KERNEL)
+    table = _with_name(settings.kernel, USUAL_KERNEL)
     every = {**KERNELS.settings(table["name"]), **table}
     return dataclasses.replace(
         settings,
-        data=dataclasses.replace(settings.data, task=task.kind, target=preprocessing.target_names),
+        data=dataclasses.replace(
+            settings.data,
+            task=task.kind,
+            target=preprocessing.target_names,
+            types={**(settings.data.types or {}), **preprocessing.types} or None,
+        ),
         prior=chosen_prior,
         likelihood=_with_name(settings.likelihood, default_likelihood(task)),
         kernel={key: value for key, value in every.items() if value is not None},

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 KEYS = {"parametrisation": "parametrization"}
+# `one_hot = true` gave every category a column; without it, categories were an error.
+REPLACED = {"one_hot": {True: {"one_hot_limit": 2**16}, False: {}}}
 VALUES = {"criterion": {"generalised": "generalized"}}
 
 
@@ -17,7 +19,11 @@ def translate(settings: Any) -> Any:
         return type(settings)(translate(one) for one in settings)
     if not isinstance(settings, Mapping):
         return settings
-    return {KEYS.get(key, key): _value(key, value) for key, value in settings.items()}
+    found: dict[Any, Any] = {}
+    for key, value in settings.items():
+        is_replaced = key in REPLACED and isinstance(value, bool)
+        found |= REPLACED[key][value] if is_replaced else {KEYS.get(key, key): _value(key, value)}
+    return found
 
 
 def _value(key: str, value: Any) -> Any:

@@ -21,12 +21,14 @@ class Rule:
         read: converts a value to its stored form; raises `ValueError` if it violates the rule.
         option: the type of the command-line option; a bool is a switch.
         parse: converts the text of an option; None: the text itself.
+        words: values that a shell completes.
     """
 
     wanted: str
     read: Callable[[Any], Any]
     option: Any = str
-    parse: Callable[[str], Any] | None = None
+    parse: Callable[[Any], Any] | None = None
+    words: tuple[str, ...] = ()
 
     def check(self, value: Any, called: str) -> Any:
         """Convert a value to its stored form; raises a `SettingError` that names the setting."""
@@ -105,14 +107,14 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
 
 
-def text() -> Rule:
-    """Any text."""
+def text(*words: str) -> Rule:
+    """Any text, such as one of these words."""
 
     def read(value: Any) -> str:
         _require(isinstance(value, str))
         return value
 
-    return Rule("text", read)
+    return Rule("text", read, words=words)
 
 
 def texts(wanted: str) -> Rule:
@@ -124,6 +126,32 @@ def texts(wanted: str) -> Rule:
         return tuple(several)
 
     return Rule(wanted, read, list[str])
+
+
+def one_of(*known: str) -> Rule:
+    """One of a few words."""
+
+    def read(value: Any) -> str:
+        _require(isinstance(value, str) and value in known)
+        return value
+
+    return Rule(" or ".join(known), read, words=known)
+
+
+def pairs(wanted: str) -> Rule:
+    """A table of texts; on the command line NAME=VALUE, where the name may contain `=`."""
+
+    def read(value: Any) -> dict[str, str]:
+        _require(isinstance(value, Mapping))
+        _require(all(isinstance(key, str) and isinstance(one, str) for key, one in value.items()))
+        return dict(value)
+
+    def parse(option: list[str]) -> dict[str, str]:
+        found = {name: one for name, _, one in (text.rpartition("=") for text in option)}
+        _require(all(found) and all(found.values()))
+        return found
+
+    return Rule(wanted, read, list[str], parse)
 
 
 def switch() -> Rule:
@@ -146,14 +174,14 @@ def whole(least: int, most: int = LARGEST_COUNT) -> Rule:
     return Rule(f"a whole number, at most {most} and at least {least}", read, int)
 
 
-def named() -> Rule:
-    """A name, or a table of a name and settings."""
+def named(*words: str) -> Rule:
+    """A name, such as one of these words, or a table of a name and settings."""
 
     def read(value: Any) -> Any:
         _require(isinstance(value, str) or (isinstance(value, Mapping) and isinstance(value.get("name"), str)))
         return value if isinstance(value, str) else dict(value)
 
-    return Rule("a name, or a table of a `name` and settings", read)
+    return Rule("a name, or a table of a `name` and settings", read, words=words)
 
 
 def share() -> Rule:
@@ -166,14 +194,19 @@ def share() -> Rule:
     return Rule("at least 0 and below 1", read, float)
 
 
-def above_zero(of: str = "a number") -> Rule:
-    """A finite number above 0."""
+def above(least: int, of: str = "a number") -> Rule:
+    """A finite number above another."""
 
     def read(value: Any) -> float:
-        _require(is_number(value) and 0 < value < math.inf)
+        _require(is_number(value) and least < value < math.inf)
         return float(value)
 
-    return Rule(f"{of} above 0", read, float)
+    return Rule(f"{of} above {least}", read, float)
+
+
+def above_zero(of: str = "a number") -> Rule:
+    """A finite number above 0."""
+    return above(0, of)
 
 
 def units() -> Rule:

@@ -15,14 +15,18 @@ from ergonet._errors import LONGEST_SHOWN, SettingError, shown, suggest
 from ergonet._registry import Registry
 from ergonet.assembly import rules
 from ergonet.assembly.builtin import BUILT_IN
+from ergonet.assembly.default import NO_WARM_START
 from ergonet.assembly.renamed import translate
 from ergonet.assembly.rules import Setting, Table, setting
+from ergonet.datasets.kinds import INDICATOR, KINDS, ONE_HOT_LIMIT, REFUSE, TASKS
+from ergonet.datasets.registry import NO_TRANSFORM, TARGET_TRANSFORMS
 from ergonet.inference.registry import WARM_STARTS
 from ergonet.models.registry import ACTIVATIONS, LIKELIHOODS, PRIORS
 from ergonet.samplers.registry import KERNELS
 
 _LARGEST_SEED = 2**32 - 1
 _LARGEST_FILE = 2**20  # bytes
+BY_TABLE = "chosen by the table unless set"
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class DataSettings:
     """`[data]`: the data."""
 
     source: str = setting(
-        "", rules.text(), "CSV, TSV, Parquet or NPZ file, or the name of a built-in data set", flag="DATA"
+        "", rules.text(), "CSV, Excel, Parquet, Arrow or NPZ file, or the name of a built-in data set", flag="DATA"
     )
     target: tuple[str, ...] = setting(
         (),
@@ -42,9 +46,51 @@ class DataSettings:
     test_fraction: float = setting(0.2, rules.share(), "Fraction of the rows to hold out", metavar="FRACTION")
     test_file: str | None = setting(None, rules.text(), "File with separate test rows", metavar="FILE")
     task: str | None = setting(
-        None, rules.text(), "classification or regression", form="inferred from the target unless set", metavar="TASK"
+        None,
+        rules.text(*TASKS),
+        "classification, regression or count",
+        form="told from the target unless set",
+        metavar="TASK",
     )
-    one_hot: bool = setting(False, rules.switch(), "Encode categorical columns as 0/1 columns")
+    target_transform: str | None = setting(
+        None,
+        rules.one_of(NO_TRANSFORM, *TARGET_TRANSFORMS.names()),
+        "Monotone transform of the targets of a regression, whose inverse predictions are",
+        form=f"{NO_TRANSFORM} unless set",
+        metavar="NAME",
+    )
+    drop: tuple[str, ...] = setting(
+        (), rules.texts("the name of a column, or a list of them"), "Columns to leave out", metavar="NAME[,NAME]"
+    )
+    columns: tuple[str, ...] = setting(
+        (), rules.texts("the name of a column, or a list of them"), "The only columns to use", metavar="NAME[,NAME]"
+    )
+    types: Mapping[str, str] | None = setting(
+        None,
+        rules.pairs("a table of columns and their kinds"),
+        f"Kind of a column: {', '.join(KINDS)}, or ordinal:LOW,...,HIGH",
+        form="repeat for several; told from the entries unless set",
+        metavar="COLUMN=KIND",
+    )
+    missing: str = setting(
+        INDICATOR,
+        rules.one_of(INDICATOR, REFUSE),
+        "What becomes of missing entries: the median, and another column that marks them, or an error",
+        metavar=f"{INDICATOR}|{REFUSE}",
+    )
+    one_hot_limit: int = setting(
+        ONE_HOT_LIMIT,
+        rules.whole(1),
+        "Most categories of a column that get a 0/1 column each; more share a learned embedding",
+        metavar="COUNT",
+    )
+    weights: str | None = setting(
+        None,
+        rules.text(),
+        "Column with the weight of each row, a power of its likelihood",
+        form="not an input; 1 for every row unless set",
+        metavar="COLUMN",
+    )
     folder: str | None = setting(
         None,
         rules.text(),
@@ -60,27 +106,36 @@ class DataSettings:
 class NetworkSettings:
     """`[network]`: a multilayer perceptron."""
 
-    hidden: tuple[int, ...] = setting(
-        (50,), rules.units(), "Units of each hidden layer", form="35, or 20,20; none: linear", metavar="UNITS"
+    hidden: tuple[int, ...] | None = setting(
+        None,
+        rules.units(),
+        "Units of each hidden layer",
+        form=f"35, or 20,20; none: linear; {BY_TABLE}",
+        metavar="UNITS",
     )
-    activation: str = setting("tanh", rules.text(), f"One of {ACTIVATIONS.listed()}", metavar="NAME")
+    activation: str | None = setting(
+        None, rules.text(*ACTIVATIONS.names()), f"One of {ACTIVATIONS.listed()}", form=BY_TABLE, metavar="NAME"
+    )
     bias: bool = setting(True, rules.switch(), "Whether layers have biases")
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """`[run]`: chains."""
+    """`[run]`: chains. Counts are None until the default for the table is known."""
 
-    num_chains: int = setting(4, rules.whole(1), "Independent chains", flag="--chains", metavar="COUNT")
-    num_warmup: int = setting(
-        500,
+    num_chains: int | Any = setting(
+        None, rules.whole(1), "Independent chains", form=BY_TABLE, flag="--chains", metavar="COUNT"
+    )
+    num_warmup: int | Any = setting(
+        None,
         rules.whole(0),
         "Warm-up transitions of each chain, which tune the kernel",
+        form=BY_TABLE,
         flag="--warmup",
         metavar="COUNT",
     )
-    num_draws: int = setting(
-        500, rules.whole(1), "Draws of each chain that are stored", flag="--draws", metavar="COUNT"
+    num_draws: int | Any = setting(
+        None, rules.whole(1), "Draws of each chain that are stored", form=BY_TABLE, flag="--draws", metavar="COUNT"
     )
     thin: int = setting(1, rules.whole(1), "Transitions per stored draw", metavar="COUNT")
     seed: int = setting(0, rules.whole(0, _LARGEST_SEED), "Seed of the split and of the chains", metavar="NUMBER")
@@ -89,9 +144,9 @@ class RunSettings:
     )
     warm_start: str | Mapping[str, Any] | None = setting(
         None,
-        rules.named(),
-        f"Optimizer that finds the starts of the chains: {WARM_STARTS.listed()}",
-        form="no warm start unless set; settings: a table in a file",
+        rules.named(NO_WARM_START, *WARM_STARTS.names()),
+        f"What finds the starts of the chains: {NO_WARM_START}, {WARM_STARTS.listed()}",
+        form=f"{BY_TABLE}; settings: a table in a file",
         metavar="NAME",
     )
     time_limit: float | None = setting(
@@ -100,9 +155,26 @@ class RunSettings:
         "Stop after this many seconds and keep the draws",
         metavar="SECONDS",
     )
+    until_ess: float | None = setting(None, rules.above_zero(), "Stop at this ESS of predictions", metavar="ESS")
+    until_rhat: float | None = setting(None, rules.above(1), "Stop at this R-hat of predictions", metavar="RHAT")
+    until_mcse: float | None = setting(
+        None, rules.above_zero(), "Stop at this MCSE of scaled predictions", metavar="MCSE"
+    )
+    until_minimum: int | None = setting(None, rules.whole(4), "Draws of each chain before such a stop", metavar="COUNT")
     baselines: bool = setting(
         True, rules.switch(), "Compare with linear regression and gradient boosting on the test rows"
     )
+
+    def arguments(self) -> dict[str, Any]:
+        """Chains, lengths, seed, starts, devices and stop rule, as arguments of `ergonet.sample`."""
+        names = "num_chains", "num_warmup", "num_draws", "thin", "seed", "warm_start", "devices", "until"
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def until(self) -> dict[str, Any] | None:
+        """The settings of the stop rule; None: there is none."""
+        found = {name: getattr(self, f"until_{name}") for name in ("ess", "rhat", "mcse", "minimum")}
+        return {name: value for name, value in found.items() if value is not None} or None
 
 
 def _named(registry: Registry[Any], **settings: Setting) -> dict[str, Any]:
@@ -111,7 +183,7 @@ def _named(registry: Registry[Any], **settings: Setting) -> dict[str, Any]:
 
 
 def _by_name(say: str, registry: Registry[Any], form: str = "") -> Setting:
-    return Setting(f"{say}: {registry.listed()}", rules.text(), form, f"--{registry.kind}", "NAME")
+    return Setting(f"{say}: {registry.listed()}", rules.text(*registry.names()), form, f"--{registry.kind}", "NAME")
 
 
 @dataclass(frozen=True)
@@ -132,7 +204,7 @@ class ModelSettings:
             scale=Setting(
                 "Scale of the prior",
                 rules.above_zero(),
-                form="without --prior: scale of the output weights, 2 for regression, 4 for classification",
+                form="without --prior: scale of the output weights",
                 flag="--prior-scale",
                 metavar="NUMBER",
             ),
@@ -153,7 +225,7 @@ class ModelSettings:
     )
     kernel: Any = field(
         default_factory=dict,
-        metadata=_named(KERNELS, name=_by_name("Kernel", KERNELS, "nuts unless set; settings: [kernel] of a file")),
+        metadata=_named(KERNELS, name=_by_name("Kernel", KERNELS, f"{BY_TABLE}; settings: [kernel] of a file")),
     )
 
 
@@ -311,12 +383,11 @@ def _has_patterns(settings: Table) -> bool:
 
 
 def in_words(name: str) -> str:
-    """Describe the default settings of a built-in data set in one line."""
+    """Describe the settings of a built-in data set in one line."""
     settings = Settings.from_table(BUILT_IN.get(name, {}))
-    network, prior, run = settings.network, settings.prior, settings.run
-    shown = f"{prior['name']}({prior['scale']:g})" if prior else "default"
-    return (
-        f"{'-'.join(map(str, network.hidden))} {network.activation} units{'' if network.bias else ', no biases'}; "
-        f"{shown} prior; {settings.kernel.get('name', 'nuts').upper()}, {run.num_chains} chains x "
-        f"({run.num_warmup} + {run.num_draws})"
-    )
+    network, prior, run, kernel = settings.network, settings.prior, settings.run, settings.kernel
+    parts = [] if network.hidden is None else [f"{'-'.join(map(str, network.hidden))} {network.activation or ''} units"]
+    parts += [f"{prior['name']}({prior['scale']:g}) prior"] if prior else []
+    counts = f"{run.num_chains} chains x ({run.num_warmup} + {run.num_draws})"
+    parts += [f"{kernel['name'].upper()}, {counts}"] if kernel else []
+    return "; ".join(" ".join(part.split()) for part in parts) or "the default"

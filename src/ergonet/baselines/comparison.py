@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ergonet.baselines.boosting import BoostedTrees, boosting
-from ergonet.baselines.forecast import Forecast, LeftOutError, Rows
+from ergonet.baselines.forecast import Forecast, LeftOutError, Rows, inputs_of
 from ergonet.baselines.linear import LinearBaseline, logistic, ridge
 from ergonet.datasets.dataset import Dataset
 from ergonet.prediction.calibration import standard_error
@@ -86,6 +86,21 @@ def fit_baselines(dataset: Dataset, *, seconds: float) -> Baselines:
     return Baselines(tuple(fitted), tuple(left_out))
 
 
+def fit_linear(rows: Rows, *, seconds: float) -> LinearBaseline:
+    """Fit ridge or logistic regression alone, to as many rows as that takes a second or so.
+
+    Args:
+        rows: the training rows.
+        seconds: for the choice of a penalty.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        if not rows.num_classes:
+            return _ridge(rows)
+        return _logistic(rows, began=time.perf_counter(), seconds=seconds / LINEAR_SHARE)
+
+
 def _ridge(rows: Rows, **_: float) -> LinearBaseline:
     features = rows.x.shape[1]
     most = min(
@@ -135,14 +150,15 @@ def compare(baselines: Baselines, dataset: Dataset, arrays: Mapping[str, np.ndar
         if there is a method.
     """
     methods: list[dict[str, Any]] = []
-    left_out, own = list(baselines.left_out), _rows_of_network(arrays)
+    left_out, own = list(baselines.left_out), _rows_of(arrays)
     for one in baselines.fitted:
         with _failures_as_sentences(one.name, left_out):
-            scores, rows = _scored(one, dataset, arrays["truth"])
+            scores, found = evaluated(one, dataset)
+            rows = _rows_of(found)
             entry = {"name": one.name, "says": one.says, "num_train": one.num_train}
             methods.append({**entry, "test": scores, "difference": _differences(own, rows)})
-    found: dict[str, Any] = {"methods": methods, "left_out": left_out}
-    return found | ({"sentence": verdict(methods)} if methods else {})
+    content: dict[str, Any] = {"methods": methods, "left_out": left_out}
+    return content | ({"sentence": verdict(methods)} if methods else {})
 
 
 @dataclass(frozen=True)
@@ -154,7 +170,7 @@ class _RowScores:
     is_squared: bool
 
 
-def _rows_of_network(arrays: Mapping[str, np.ndarray]) -> _RowScores:
+def _rows_of(arrays: Mapping[str, np.ndarray]) -> _RowScores:
     truth = arrays["truth"]
     if "probabilities" in arrays:
         return _of_probabilities(Forecast(arrays["probabilities"], None), truth)
@@ -166,19 +182,25 @@ def _of_probabilities(forecast: Forecast, truth: np.ndarray) -> _RowScores:
     return _RowScores(-forecast.log_density(truth), wrong.astype(np.float64), is_squared=False)
 
 
-def _scored(
-    one: LinearBaseline | BoostedTrees, dataset: Dataset, truth: np.ndarray
-) -> tuple[dict[str, float], _RowScores]:
-    """Scores of a baseline, and those of single rows, in the units of the data."""
+def evaluated(one: LinearBaseline | BoostedTrees, dataset: Dataset) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Scores of a baseline, and its predictions of the test rows, in units of the data, as `evaluation.npz` has them.
+
+    Args:
+        one: the baseline.
+        dataset: the data set that it was fitted to.
+    """
     units = dataset.preprocessing
-    forecast = one.forecast(np.asarray(dataset.x_test, np.float64).reshape(len(dataset.x_test), -1))
+    forecast = one.forecast(inputs_of(dataset, dataset.x_test))
     if forecast.sd is None:
-        return classification_scores(forecast.mean, truth), _of_probabilities(forecast, truth)
-    density = forecast.log_density(np.asarray(dataset.y_test)) - np.log(units.target_sd).sum()
-    mean, sd = units.inverse_mean(forecast.mean), units.inverse_sd(np.broadcast_to(forecast.sd, forecast.mean.shape))
-    quantiles = mean + sd * ndtri(np.asarray(LEVELS))[:, None, None]
-    rows = _RowScores(-density, np.square(mean - truth).mean(axis=1), is_squared=True)
-    return regression_scores(mean, truth, density, quantiles, LEVELS), rows
+        truth = np.asarray(dataset.y_test)
+        return classification_scores(forecast.mean, truth), {"probabilities": forecast.mean, "truth": truth}
+    truth = units.inverse_target(dataset.y_test)
+    density = forecast.log_density(np.asarray(dataset.y_test)) + units.log_slope(truth)
+    mean, sd = units.inverse_normal(forecast.mean, forecast.sd)
+    quantiles = units.inverse_target(forecast.mean + forecast.sd * ndtri(np.asarray(LEVELS))[:, None, None])
+    found = {"mean": mean, "sd": sd, "noise_sd": sd, "quantiles": quantiles, "levels": np.asarray(LEVELS)}
+    found |= {"truth": truth, "log_density": density}
+    return regression_scores(mean, truth, density, quantiles, LEVELS), found
 
 
 def _differences(network: _RowScores, baseline: _RowScores) -> dict[str, float]:
@@ -194,9 +216,31 @@ def _differences(network: _RowScores, baseline: _RowScores) -> dict[str, float]:
     return {**found, "rmse": roots[0] - roots[1], "rmse_standard_error": error}
 
 
+BETTER, WORSE, SIMILAR, UNKNOWN = "better", "worse", "similar", "unknown"
+
+
+def best_of(methods: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The baseline with the best log score."""
+    return min(methods, key=lambda one: one["test"]["nll"])
+
+
+def standing(best: Mapping[str, Any]) -> str:
+    """Where the log score of the network is beside that of a baseline: `BETTER`, `WORSE`, `SIMILAR` or `UNKNOWN`.
+
+    Args:
+        best: an entry of `methods` of `compare`, or of its copy in `metrics.json`, where unknown figures are None.
+    """
+    difference, error = (best["difference"].get(name) for name in ("nll", "nll_standard_error"))
+    if difference is None or error is None or not (math.isfinite(difference) and math.isfinite(error)):
+        return UNKNOWN
+    if abs(difference) <= CLEAR * error:
+        return SIMILAR
+    return BETTER if difference < 0 else WORSE
+
+
 def verdict(methods: Sequence[Mapping[str, Any]]) -> str:
     """Whether the network earns its place beside the baseline with the best log score, as a sentence."""
-    best = min(methods, key=lambda one: one["test"]["nll"])
+    best = best_of(methods)
     difference, error = best["difference"]["nll"], best["difference"]["nll_standard_error"]
     against = f"that of the best baseline, {best['name']}"
     if not math.isfinite(difference):
@@ -205,11 +249,12 @@ def verdict(methods: Sequence[Mapping[str, Any]]) -> str:
         return f"One test row cannot say whether the network is better than the best baseline, {best['name']}."
     decimals = min(max(1 - math.floor(math.log10(error)), 0), 6) if error > 0 else 2
     figures = f"{abs(difference):.{decimals}f} ± {error:.{decimals}f} nats per row"
-    if difference > CLEAR * error:
+    found = standing(best)
+    if found == WORSE:
         return f"The network does not earn its place: its log score is worse than {against}, by {figures}."
     closer = [one for one in methods if _is_closer(one["difference"])]
     but = f" Its point predictions are clearly worse than those of {closer[0]['name']}." if closer else ""
-    if difference < -CLEAR * error:
+    if found == BETTER:
         return f"The network earns its place: its log score is better than {against}, by {figures}.{but}"
     side = "better" if difference < 0 else "worse"
     return (

@@ -23,7 +23,7 @@ from ergonet._keys import key_of
 from ergonet._types import Array, PRNGKey, Scalar
 from ergonet.draws.samples import Samples
 from ergonet.draws.versions import versions
-from ergonet.inference.devices import CPU_OPTIONS, num_cores, worker_pool
+from ergonet.execution.threads import CPU_OPTIONS, num_cores, worker_pool
 from ergonet.inference.training import AbstractLoss, EarlyStopping, Member, Split, Training, begin, train
 from ergonet.models.network_posterior import AbstractNetworkPosterior, NetworkPosterior
 from ergonet.models.streamed_posterior import StreamedPosterior

@@ -55,7 +55,7 @@ class Rows:
     def of(cls, dataset: Dataset) -> "Rows":
         """The training rows of a data set, in double precision."""
         y = np.asarray(dataset.y_train)
-        x = np.asarray(dataset.x_train, np.float64).reshape(len(y), -1)
+        x = inputs_of(dataset, dataset.x_train)
         classes = len(dataset.preprocessing.classes)
         return cls(x, y if classes else np.asarray(y, np.float64), classes)
 
@@ -74,6 +74,15 @@ class Rows:
                 Rows(self.x[some], self.y[some], self.num_classes) for some in (fold != number, fold == number)
             )
             yield rest, held
+
+
+def inputs_of(dataset: Dataset, x: np.ndarray) -> np.ndarray:
+    """Inputs in double precision, with a 0/1 column for each category instead of the indices of embeddings."""
+    x = np.asarray(x, np.float64).reshape(len(x), -1)
+    levels = dataset.preprocessing.embeddings
+    plain, indices = x[:, : x.shape[1] - len(levels)], x[:, x.shape[1] - len(levels) :]
+    coded = [index[:, None] == np.arange(count) for index, count in zip(indices.T, levels, strict=True)]
+    return np.concatenate([plain, *coded], axis=1, dtype=np.float64)
 
 
 def held_out_log_loss(fit: Callable[[Rows], Any], rows: Rows, count: int) -> float:

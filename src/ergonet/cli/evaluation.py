@@ -10,17 +10,26 @@ from ergonet._errors import MemoryPlanError
 from ergonet._keys import key_of
 from ergonet.assembly.settings import Settings
 from ergonet.baselines import comparison
+from ergonet.baselines.linear import LinearBaseline
+from ergonet.cli import distributions
+from ergonet.cli.thinning import predict_by, thinned
 from ergonet.datasets.dataset import Dataset
+from ergonet.datasets.domain import FEW_INPUTS, NEIGHBORS, Domain
+from ergonet.diagnostics.finding import FALLBACK
 from ergonet.draws.memory import GIB, USABLE_SHARE, free_memory
+from ergonet.draws.quantities import spread_draws
 from ergonet.draws.samples import Samples
 from ergonet.models.network_posterior import NUM_REFERENCE_ROWS, RELEVANCE
 from ergonet.prediction.members import compare_chains
 from ergonet.prediction.predictive import Prediction, predict
-from ergonet.prediction.scores import classification_scores, regression_scores
+from ergonet.prediction.scores import classification_scores
+from ergonet.prediction.trust import EXTREMES, trust_figures
+from ergonet.prediction.units import predict_in_units
 from ergonet.runs import metrics
 
 LEVELS = comparison.LEVELS
 _BYTES = 8
+_MOST_NUMBERS = 300_000  # of test rows with many inputs, whose neighbors take seconds to find
 MOST_SCALE_DRAWS, NUM_PRIOR_DRAWS = 500, 1000
 
 
@@ -34,6 +43,7 @@ class Evaluation:
         diagnostics: convergence diagnostics of the draws.
         baselines: scores of simple methods on the same rows, as `comparison.compare` returns them; may be empty.
         ensemble: comparison of the chains on the test rows, as `compare_chains` returns it; may be empty.
+        scored_draws: draws of each chain that the scores are from; None: all.
     """
 
     arrays: Mapping[str, np.ndarray]
@@ -41,6 +51,7 @@ class Evaluation:
     diagnostics: Mapping[str, Any]
     baselines: Mapping[str, Any] = field(default_factory=dict)
     ensemble: Mapping[str, Any] = field(default_factory=dict)
+    scored_draws: int | None = None
 
 
 def plan_predictions(settings: Settings, *, rows: int, outputs: int, classes: bool) -> str:
@@ -55,7 +66,7 @@ def plan_predictions(settings: Settings, *, rows: int, outputs: int, classes: bo
     Raises:
         MemoryPlanError: more memory is needed than is free.
     """
-    per_row = outputs + 4 if classes else outputs * (len(LEVELS) + 5) + 2
+    per_row = outputs + 4 if classes else outputs * (len(LEVELS) + len(EXTREMES) + 5) + 3
     per_row += 8 * settings.run.num_chains  # densities of the halves of chains, and what compares them
     monitored = settings.run.num_chains * settings.run.num_draws * NUM_REFERENCE_ROWS * outputs
     size, free = _BYTES * (rows * per_row + monitored), free_memory()
@@ -83,24 +94,41 @@ def with_baselines(found: Evaluation, settings: Settings, dataset: Dataset, *, l
     return replace(found, baselines=comparison.compare(baselines, dataset, found.arrays))
 
 
-def evaluate(samples: Samples, dataset: Dataset, model: Any) -> Evaluation:
+def evaluate(samples: Samples, dataset: Dataset, model: Any, *, until: float | None = None) -> Evaluation:
     """Predict the test rows, score the predictions, and compute the diagnostics of the draws.
 
     Args:
-        samples: draws from the posterior of a network.
+        samples: draws from the posterior of a network, or a `fallback`, which has neither diagnostics nor chains.
         dataset: the data set with its test rows.
         model: the `BayesianNetwork`.
+        until: by `time.perf_counter`; fewer draws are scored if all would take longer. None: no limit.
     """
-    arrays: dict[str, np.ndarray] = {"function_draws": np.asarray(samples.monitor(), np.float32)}
-    arrays |= learned_scales(samples, model, dataset.preprocessing.encoded_names)
-    test: dict[str, float] = {}
-    ensemble: dict[str, Any] = {}
-    if len(dataset.x_test):
-        of_task = _classification if dataset.task == "classification" else _regression
-        found, test = of_task(samples, dataset, model)
-        ensemble = compare_chains(samples, found.pop("members"), arrays["function_draws"])
-        arrays |= {"test_rows": dataset.test_rows, **found}
-    return Evaluation(arrays=arrays, test=test, diagnostics=samples.diagnostics(), ensemble=ensemble)
+    is_fallback, rows = FALLBACK in samples.about, len(dataset.x_test)
+    arrays: dict[str, np.ndarray] = {}
+    if not is_fallback:
+        arrays = {"function_draws": np.asarray(samples.monitor(), np.float32)}
+        arrays |= learned_scales(samples, model, dataset.preprocessing.encoded_names)
+    diagnostics = {} if is_fallback else samples.diagnostics()
+    if not rows:
+        return Evaluation(arrays=arrays, test={}, diagnostics=diagnostics)
+    of_task = _classification if dataset.task == "classification" else _regression
+    count, (found, test) = predict_by(until, samples, lambda some: of_task(some, dataset, model), rows=rows)
+    members, ensemble = found.pop("members"), {}
+    if not is_fallback:
+        scored = thinned(samples, count)
+        functions = arrays["function_draws"] if scored is samples else np.asarray(scored.monitor(), np.float32)
+        ensemble = compare_chains(scored, members, functions)
+    arrays |= {"test_rows": dataset.test_rows, **found}
+    kept = count if count < samples.num_draws else None
+    return Evaluation(arrays=arrays, test=test, diagnostics=diagnostics, ensemble=ensemble, scored_draws=kept)
+
+
+def evaluate_linear(linear: LinearBaseline, dataset: Dataset) -> Evaluation:
+    """The evaluation of a linear baseline that predicts instead of draws."""
+    if not len(dataset.x_test):
+        return Evaluation(arrays={}, test={}, diagnostics={})
+    test, found = comparison.evaluated(linear, dataset)
+    return Evaluation(arrays={"test_rows": dataset.test_rows, **found}, test=test, diagnostics={})
 
 
 def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[str, np.ndarray]:
@@ -111,7 +139,9 @@ def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[
     """
     import jax
 
-    chosen = _spread(samples.weights(), MOST_SCALE_DRAWS)
+    from ergonet.models.embedding import EmbeddedMLP
+
+    chosen = spread_draws(samples.weights(), MOST_SCALE_DRAWS)
     chains = np.arange(samples.num_chains)[:, None]
     draws = {name: values[chains, chosen] for name, values in samples.scales().items()}
     relevance = draws.pop(RELEVANCE, None)
@@ -125,16 +155,9 @@ def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[
         "scale_prior": np.stack([np.asarray(prior[name]) for name in draws], axis=-1),
     }
     if relevance is not None:
-        found |= {"input_names": np.asarray(inputs), "input_draws": relevance}
+        names = model.network.names(inputs) if isinstance(model.network, EmbeddedMLP) else inputs
+        found |= {"input_names": np.asarray(names), "input_draws": relevance}
     return found
-
-
-def _spread(weights: np.ndarray, most: int) -> np.ndarray:
-    """Indices `[chain, at most most]` of draws at equal distances of summed weight; all of them if all are equal."""
-    count = min(weights.shape[1], most)
-    levels = (np.arange(count) + 0.5) / count
-    sums = np.cumsum(np.where(weights.any(axis=1, keepdims=True), weights, 1.0), axis=1, dtype=np.float64)
-    return np.stack([np.searchsorted(one / one[-1], levels) for one in sums])
 
 
 def _classification(samples: Samples, dataset: Dataset, model: Any) -> tuple[dict[str, np.ndarray], dict[str, float]]:
@@ -150,31 +173,31 @@ def _classification(samples: Samples, dataset: Dataset, model: Any) -> tuple[dic
 
 
 def _regression(samples: Samples, dataset: Dataset, model: Any) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-    prediction = predict(samples, dataset.x_test, model=model, levels=LEVELS, y=dataset.y_test)
-    found = in_units(prediction, dataset)
-    found |= {"truth": dataset.preprocessing.inverse_mean(dataset.y_test), "levels": np.asarray(LEVELS)}
-    if prediction.noise_sd is not None:
-        found["noise_sd"] = dataset.preprocessing.inverse_sd(prediction.noise_sd)
-    volume = float(np.log(dataset.preprocessing.target_sd).sum())
-    density = np.asarray(prediction.log_density, np.float64) - volume
-    found["members"] = _members(prediction) - volume
-    scores = regression_scores(found["mean"], found["truth"], density, found["quantiles"], LEVELS)
-    return found | {"log_density": density}, scores
+    levels = distributions.levels(model, (*LEVELS, *EXTREMES))
+    units = dataset.preprocessing
+    prediction = predict_in_units(
+        samples, dataset.x_test, model=model, preprocessing=units, levels=levels, y=dataset.y_test
+    )
+    names = ("mean", "sd", "noise_sd", "quantiles", "members", "log_density")
+    found = {name: np.asarray(getattr(prediction, name)) for name in names}
+    found |= {"truth": units.inverse_target(dataset.y_test), "levels": np.asarray(levels)}
+    scored = len(levels) - len(EXTREMES) if levels[-len(EXTREMES) :] == EXTREMES else len(levels)
+    usual = found | {name: found[name][:scored] for name in ("quantiles", "levels")}
+    more, scores = distributions.scores(samples, dataset, model, usual, found["log_density"])
+    return found | more | _usual(dataset), scores
+
+
+def _usual(dataset: Dataset) -> dict[str, np.ndarray]:
+    """How usual each test row is among the training rows, `[rows]`; nothing where that would take long."""
+    if dataset.x_test.shape[1] > FEW_INPUTS and dataset.x_test.size > _MOST_NUMBERS:
+        return {}
+    domain = Domain.of(dataset.x_train, neighbors=min(NEIGHBORS, len(dataset.x_train) - 1))
+    return {"usual": domain.score(dataset.x_test)}
 
 
 def _members(prediction: Prediction) -> np.ndarray:
     assert prediction.members is not None  # as `y` was given
     return prediction.members
-
-
-def in_units(prediction: Prediction, data: Any) -> dict[str, np.ndarray]:
-    """Mean and sd `[rows, targets]` and quantiles `[level, rows, targets]`, in the units of the targets."""
-    preprocessing = getattr(data, "preprocessing", data)
-    return {
-        "mean": preprocessing.inverse_mean(prediction.mean),
-        "sd": preprocessing.inverse_sd(prediction.sd),
-        "quantiles": preprocessing.inverse_mean(prediction.quantiles),
-    }
 
 
 def metrics_of(
@@ -199,8 +222,11 @@ def metrics_of(
         "num_features": int(dataset.x_train.shape[1]),
         "seconds": dict(seconds),
         "test": dict(evaluation.test),
+        "trust": trust_figures(evaluation.arrays) if "quantiles" in evaluation.arrays else {},
         "ensemble": dict(evaluation.ensemble),
     }
     if evaluation.baselines:
         of_test["baselines"] = dict(evaluation.baselines)
+    if evaluation.scored_draws is not None:
+        of_test["scored_draws"] = evaluation.scored_draws
     return found | metrics.as_json(of_test)

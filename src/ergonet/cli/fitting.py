@@ -19,8 +19,7 @@ from ergonet._errors import (
     visible,
 )
 from ergonet.assembly.settings import DataSettings, Settings
-from ergonet.cli import signals
-from ergonet.cli.compiled import keep_compiled_programs
+from ergonet.cli import executors, signals, viewing
 from ergonet.datasets import registry
 from ergonet.runs.claiming import claim_run
 from ergonet.runs.directory import RunDirectory
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from ergonet.draws.replacement import Claim
     from ergonet.draws.samples import Samples
     from ergonet.draws.store import ZarrStore
+    from ergonet.inference.progress import AbstractProgress
+    from ergonet.report.live import LivePage
 
 FINE, OFF = 0, 3
 
@@ -44,6 +45,7 @@ def run(
     quiet: bool,
     began: float,
     plans: bool = False,
+    live: bool = False,
 ) -> int:
     """Fit, evaluate and report.
 
@@ -55,6 +57,7 @@ def run(
         quiet: print only problems.
         began: `time.perf_counter()` at the start of the command.
         plans: whether numbers of chains, warm-up transitions and draws are chosen to fit in the time limit.
+        live: whether to write a page that shows the run while it goes on.
 
     Returns:
         The exit code.
@@ -64,8 +67,11 @@ def run(
     """
     with closing(claim_run(out, _name(settings.data), overwrite=overwrite)) as claim:
         watch(settings, claim, began=began)
-        dataset = load_data(settings.data, seed=settings.run.seed)
-        directory, metrics = fit(settings, dataset, claim, resume=False, quiet=quiet, began=began, plans=plans)
+        dataset = load_data(settings.data, seed=settings.run.seed, likelihood=settings.likelihood)
+        with viewing.page(claim, wanted=live, quiet=quiet) as page:
+            directory, metrics = fit(
+                settings, dataset, claim, resume=False, quiet=quiet, began=began, plans=plans, page=page
+            )
     return conclude(directory, metrics, strict=strict, quiet=quiet)
 
 
@@ -86,16 +92,21 @@ def fit(
     quiet: bool,
     began: float,
     plans: bool = False,
+    page: "LivePage | None" = None,
 ) -> tuple[RunDirectory, dict[str, Any]]:
     """Sample, or continue to sample, and evaluate: the complete run directory and the figures of the run."""
     keep_compiled_programs()
 
     from ergonet.assembly import build
     from ergonet.cli import evaluation
+    from ergonet.cli.explaining import with_explanation
+    from ergonet.cli.falling_back import fall_back
+    from ergonet.cli.finishing import finish
     from ergonet.cli.run_store import RunStore
 
     build.check(settings)
-    settings = settings if resume else build.complete(settings, dataset.preprocessing)
+    chosen = [] if resume else build.left_open(settings)
+    settings = settings if resume else build.complete(settings, dataset.preprocessing, dataset.y_train)
     model, kernel = build.model(settings, build.Task.of(dataset.preprocessing)), build.kernel(settings)
     target = condition(model, dataset)
     if plans:
@@ -107,32 +118,48 @@ def fit(
         classes=dataset.task == "classification",
     )
     if not quiet:
-        sys.stdout.write(f"{visible(_header(settings, dataset, model))}\n{plan}\n")
+        told = _columns(settings, dataset)
+        sys.stdout.write(f"{visible(_header(settings, dataset, model, chosen))}\n{told}{plan}\n")
         sys.stdout.flush()
     before = time.perf_counter() - began
     store = RunStore(claim, settings, dataset.preprocessing, resume=resume)
-    samples = _sample(target, kernel, settings, store=store, quiet=quiet, began=began)
-    directory, stop = RunDirectory(claim.folder), signals.active()
+    try:
+        shown = viewing.progress(page, target, quiet=quiet)
+        samples = _sample(target, kernel, settings, store=store, shown=shown, began=began)
+    except TimeLimitError as error:
+        return fall_back(error, settings, dataset, claim, began=began)
+    directory, stop, limit = RunDirectory(claim.folder), signals.active(), settings.run.time_limit
     if stop.received == SIGTERM:  # whoever sends it does not wait for long
         raise Terminated
     with stop.deferred(SIGINT, doing="evaluation"):
         evaluated = time.perf_counter()
-        found = evaluation.evaluate(samples, dataset, model)
+        until = None if limit is None else began + limit
+        found = evaluation.evaluate(samples, dataset, model, until=until)
         compared = time.perf_counter()
-        left = None if settings.run.time_limit is None else settings.run.time_limit - (compared - began)
+        left = None if limit is None else limit - (compared - began)
         found = evaluation.with_baselines(found, settings, dataset, left=left)
+        left = None if settings.run.time_limit is None else settings.run.time_limit - (time.perf_counter() - began)
+        found = with_explanation(found, samples, dataset, model, limit=settings.run.time_limit, left=left)
         now = time.perf_counter()
         seconds = dict(samples.seconds) | {"prediction": compared - evaluated, "baselines": now - compared}
         seconds["total"] = samples.seconds.get("total", 0.0) + before + now - evaluated
         seconds["setup"] = before + samples.seconds.get("setup", 0.0)
         metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds=seconds)
-        _finish(directory, metrics, found.arrays, samples)
+        finish(directory, metrics, found.arrays, samples)
     return directory, metrics
+
+
+def keep_compiled_programs() -> None:
+    """Cache compiled programs, as `ergonet.inference.compiled` says; if that fails, warn."""
+    from ergonet.inference import compiled
+
+    if reason := compiled.keep_compiled_programs():
+        warnings.warn(reason, UserWarning, stacklevel=2)
 
 
 def _planned(settings: Settings, target: Any, kernel: Any, *, quiet: bool, began: float) -> Settings:
     """The settings with counts that fit in the time limit, for a kernel of all rows."""
-    from ergonet.cli import planning
+    from ergonet.assembly import planning
     from ergonet.samplers.base import AbstractKernel
 
     if not isinstance(
@@ -150,16 +177,7 @@ def _planned(settings: Settings, target: Any, kernel: Any, *, quiet: bool, began
 def condition(model: Any, dataset: "Dataset") -> Any:
     """The posterior given the training rows; predictions of the test rows, if there are any, are monitored."""
     reference = dataset.x_test if len(dataset.x_test) else None
-    return model.condition(dataset.x_train, dataset.y_train, reference=reference)
-
-
-def _finish(directory: RunDirectory, metrics: Any, arrays: Any, samples: "Samples") -> None:
-    """Write the results, the report and, last, the manifest."""
-    from ergonet.report import RunRecord, write_report
-
-    directory.write_results(metrics, arrays, samples)
-    write_report(RunRecord.load(directory.path), directory.report)
-    directory.write_manifest()
+    return model.condition(dataset.x_train, dataset.y_train, reference=reference, weights=dataset.weights)
 
 
 def conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool) -> int:
@@ -173,7 +191,7 @@ def conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool
         for sentence in advice.advise(metrics):
             sys.stderr.write(f"{sentence}\n")
     else:
-        summary.show(metrics, report=directory.report)
+        summary.show(metrics, report=directory.report if directory.report.exists() else None)
     is_told = signals.active().received is not None
     if not is_told and metrics.get("stopped_by") == TIME_LIMIT:
         (sys.stderr if quiet else sys.stdout).write(f"The run was stopped: {how_to_continue(directory.path)}\n")
@@ -194,21 +212,27 @@ def reload_data(settings: Settings, preprocessing: "Preprocessing", *, lacking: 
     from ergonet.draws.durable import to_json
 
     try:
-        dataset = load_data(settings.data, seed=settings.run.seed)
+        dataset = load_data(settings.data, seed=settings.run.seed, likelihood=settings.likelihood)
     except (DataError, OSError) as error:
         raise RunDirectoryError(
             f"{lacking}. To compute this from the draws, run the command in the folder where the fit was started, with "
             f"its data in place: {error}"
         ) from error
-    if to_json(dataset.preprocessing.to_dict()) != to_json(preprocessing.to_dict()):
+    recorded, found = preprocessing.to_dict(), dataset.preprocessing.to_dict()
+    if to_json({name: found.get(name) for name in recorded}) != to_json(recorded):  # older runs recorded less
         raise RunDirectoryError(
             f"{lacking}, and its data {settings.data.source!r} have changed since. Restore them, or fit again."
         )
     return dataset
 
 
-def load_data(data: DataSettings, *, seed: int) -> "Dataset":
+def load_data(data: DataSettings, *, seed: int, likelihood: Any = None) -> "Dataset":
     """Load the data set of the settings.
+
+    Args:
+        data: the settings.
+        seed: of the split.
+        likelihood: the choice of a likelihood, which says how targets are scaled, and the task if that is not set.
 
     Raises:
         DataError: the file or a column cannot be used.
@@ -219,32 +243,45 @@ def load_data(data: DataSettings, *, seed: int) -> "Dataset":
     for option, given in {"--data": data.folder is not None, "--fetch": data.fetch}.items():
         if given:
             raise SettingError(f"`{option}` is for built-in data sets of images: {data.source!r} is a file.")
-    from ergonet.datasets.readers import read_table
+    from ergonet.assembly.likelihoods import target_scaling, task_of
+    from ergonet.datasets.choosing import Choices
+    from ergonet.datasets.readers import read_file, read_table
     from ergonet.datasets.tables import from_table
 
-    table = read_table(data.source)
+    read = read_file(data.source)
+    table = read.table
     target = data.target or _usual_target(data.source, [str(name) for name in table.columns])
+    task = task_of(likelihood) if data.task is None else data.task
     dataset = from_table(
         table,
         target[0] if len(target) == 1 else target,
-        task=data.task,
+        task=task,
         test_fraction=data.test_fraction,
         test_frame=read_table(data.test_file) if data.test_file is not None else None,
-        one_hot=data.one_hot,
+        choices=Choices(data.drop, data.columns, data.types or {}, data.missing, data.one_hot_limit),
         seed=seed,
+        target_scaling=target_scaling(likelihood, task or ""),
+        weights=data.weights,
+        target_transform=data.target_transform,
     )
-    return dataclasses.replace(dataset, name=_name(data))
+    return dataclasses.replace(dataset, name=_name(data), said=read.said)
 
 
 def _built_in(data: DataSettings, seed: int) -> "Dataset":
-    unused = {"--test-file": data.test_file is not None, "--one-hot": data.one_hot}
+    unused = {"--test-file": data.test_file is not None}
+    unused |= {f"--{name}": bool(getattr(data, name)) for name in ("drop", "columns", "types", "weights")}
     if data.source in registry.DATASETS.names(registry.OWN_SPLIT):
         unused["--test-fraction"] = data.test_fraction != DataSettings.test_fraction
     for option, given in unused.items():
         if given:
             raise SettingError(f"`{option}` is for tables of your own: {data.source!r} is a built-in data set.")
     dataset = registry.load(
-        data.source, test_fraction=data.test_fraction, seed=seed, data=data.folder, fetch=data.fetch
+        data.source,
+        test_fraction=data.test_fraction,
+        seed=seed,
+        data=data.folder,
+        fetch=data.fetch,
+        target_transform=data.target_transform,
     )
     own = dataset.preprocessing
     if data.target not in ((), own.target_names):
@@ -268,27 +305,43 @@ def _usual_target(source: str, columns: list[str]) -> tuple[str, ...]:
 
 
 def _name(data: DataSettings) -> str:
-    return data.source if data.source in registry.DATASETS else Path(data.source).stem
+    if data.source in registry.DATASETS:
+        return data.source
+    name = Path(data.source).name
+    return name.partition(".")[0] or name  # without .csv.gz
 
 
-def _header(settings: Settings, dataset: "Dataset", model: Any) -> str:
-    run = settings.run
+def _header(settings: Settings, dataset: "Dataset", model: Any, chosen: list[str]) -> str:
+    """What is about to be done, and which parts of it the table has chosen."""
+    run, start = settings.run, settings.run.warm_start
+    started = "" if start is None else f" from {start if isinstance(start, str) else start['name']}"
+    by_table = f" Chosen by the table: {', '.join(chosen)}." if chosen else ""
     units = "-".join(map(str, model.network.sizes))
     held = f"{len(dataset.x_test)} held out" if len(dataset.x_test) else "none held out"
     return (
         f"{dataset.name}: {dataset.task}, {len(dataset.x_train)} training rows, {held}. "
         f"Network {units}, {settings.network.activation}, {model.dim} parameters. "
-        f"{str(settings.kernel['name']).upper()}, {run.num_chains} chains x ({run.num_warmup} warm-up + "
-        f"{run.num_draws} draws)."
+        f"{str(settings.kernel['name']).upper()}{started}, {run.num_chains} chains x ({run.num_warmup} warm-up + "
+        f"{'at most ' if run.until else ''}{run.num_draws} draws).{by_table}"
     )
 
 
+def _columns(settings: Settings, dataset: "Dataset") -> str:
+    """What was told of a table and its columns; nothing for built-in data sets."""
+    if settings.data.source in registry.DATASETS:
+        return ""
+    from ergonet.datasets.overview import in_words
+
+    how = f" ({dataset.said})" if dataset.said else ""
+    weights = f"  {'weight':<12} {settings.data.weights}\n" if settings.data.weights else ""
+    return visible(f"Columns of {settings.data.source}{how}:\n{in_words(dataset.preprocessing)}\n{weights}")
+
+
 def _sample(
-    target: Any, kernel: Any, settings: Settings, *, store: "ZarrStore", quiet: bool, began: float
+    target: Any, kernel: Any, settings: Settings, *, store: "ZarrStore", shown: "AbstractProgress", began: float
 ) -> "Samples":
     """Sample; after Ctrl-C return what every chain has finished, even if it came while draws were being collected."""
     import ergonet
-    from ergonet.inference.progress import choose_progress
 
     run = settings.run
     try:
@@ -297,20 +350,16 @@ def _sample(
             return ergonet.sample(
                 target,
                 kernel,
-                num_chains=run.num_chains,
-                num_warmup=run.num_warmup,
-                num_draws=run.num_draws,
-                thin=run.thin,
-                seed=run.seed,
-                warm_start=run.warm_start,
                 store=store,
                 resume=store.resumes,
-                devices=run.devices,
-                progress=signals.BetweenChunks(choose_progress(not quiet), signals.active()),
+                executor=executors.active(),
+                progress=signals.BetweenChunks(shown, signals.active()),
                 time_limit=_time_to_sample(run.time_limit, spent=time.perf_counter() - began),
+                **run.arguments(),
             )
     except TimeLimitError as error:
-        raise TimeLimitError(f"`--time-limit` is {run.time_limit} s, with time for the report: {error}") from error
+        error.args = (f"`--time-limit` is {run.time_limit} s, with time for the report: {error}",)
+        raise
     except KeyboardInterrupt:
         directory = RunDirectory(store.path.parent)
         if not directory.has_draws():

@@ -6,34 +6,34 @@ is imported inside a command, after its arguments have been parsed.
 """
 
 import io
+import os
 import sys
 import time
-import warnings
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
-from signal import SIGINT, SIGTERM
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ergonet import __version__
-from ergonet._errors import ErgonetError, SettingError, Terminated, visible
-from ergonet.cli import signals
-from ergonet.cli.options import Given, takes
-from ergonet.cli.signals import SIGNAL_CODES
-from ergonet.draws.faults import explain
+from ergonet._errors import SettingError, visible
+from ergonet.cli import reproduce as reproducing
+from ergonet.cli.checking import check
+from ergonet.cli.comparing import compare, evidence
+from ergonet.cli.errors import BAD_INPUT, errors_in_one_line
+from ergonet.cli.options import Given, Overwrite, Run, SettingsFile, completing, option, resolved, takes
+from ergonet.cli.recalibrating import recalibrate
+from ergonet.cli.serving import serve
+from ergonet.inference.waiting import is_working
 from ergonet.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
-    from ergonet.assembly.settings import Settings
+    pass
 
-BAD_INPUT, USAGE = 1, 2
+USAGE = 2
 
 app = typer.Typer(
     name="ergonet",
     help="Train a neural network as a posterior, not as a point.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -42,18 +42,18 @@ app = typer.Typer(
     "124 ended by the time limit, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.",
 )
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory written by `ergonet fit`.", show_default=False)]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only problems.")]
+Live = Annotated[bool, typer.Option("--live", help="Write RUN-live.html, a page that shows the run while it goes on.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if the diagnostics or the calibration fail.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
 
 
-def option(*names: str, say: str, metavar: str | None = None) -> Any:
-    """An option without a default: if it is not given, its value comes from the settings."""
-    return typer.Option(*names, help=say, metavar=metavar, show_default=False)
+Dask = Annotated[
+    str | None,
+    option("--dask", say="Run on the workers of a Dask cluster: its address, or `local`.", metavar="ADDRESS"),
+]
 
-
-SettingsFile = Annotated[
-    str | None, option("--settings", say="TOML file of settings; options override it.", metavar="FILE")
+Distributed = Annotated[
+    bool, typer.Option("--distributed", help="Run on all processes that SLURM, MPI or Kubernetes has started.")
 ]
 
 
@@ -62,7 +62,14 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # do not fail on terminals that lack some characters
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        if is_working():  # on what a time limit has cut off, such as a compilation, which nothing else could end
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
+        raise
 
 
 def _print_version(wanted: bool) -> bool:
@@ -92,61 +99,107 @@ def fit(
     ] = None,
     overwrite: Overwrite = False,
     strict: Strict = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print only problems.")] = False,
+    quiet: Quiet = False,
+    live: Live = False,
+    dask: Dask = None,
+    distributed: Distributed = False,
 ) -> None:
     """Fit a Bayesian neural network to DATA and write a run directory with a report.
 
-    With `--time-limit` and no counts, a short probe chooses chains, warm-up and draws that fit in it.
+    With `--time-limit` and no counts, a short probe chooses chains, warm-up and draws that fit in it. If it ends before
+    the first draw, RUN predicts with the networks of the warm start, or else with a linear baseline, and says so.
     The settings of a run are saved in RUN/settings.toml, which can be passed to `--settings` again. Compiled programs
     are cached for the next run in the user's cache folder, XDG_CACHE_HOME/ergonet, which may be deleted at any time.
     """
     began = time.perf_counter()
     with errors_in_one_line():
-        resolved, plans = _resolved(given, settings), _is_to_be_planned(given, settings)
-        from ergonet.cli import fitting
+        chosen, plans = resolved(given, settings), _is_to_be_planned(given, settings)
+        from ergonet.cli import executors, fitting
 
-        code = fitting.run(resolved, out=out, overwrite=overwrite, strict=strict, quiet=quiet, began=began, plans=plans)
+        with executors.chosen(dask=dask, distributed=distributed):
+            code = fitting.run(
+                chosen, out=out, overwrite=overwrite, strict=strict, quiet=quiet, began=began, plans=plans, live=live
+            )
     raise typer.Exit(code)
 
 
+@app.command(short_help="Write a settings file with a comment for every setting.")
+@takes("data", "network", "prior", "likelihood", "kernel", "run")
+def new(
+    given: Given,
+    *,
+    out: Annotated[str, typer.Option("--out", help="TOML file to write.", metavar="FILE")] = "ergonet.toml",
+    overwrite: Overwrite = False,
+) -> None:
+    """Write a settings file with every setting, its description and its default, for `ergonet fit --settings`.
+
+    Takes DATA and the options of `ergonet fit`, which are written as given; all others are commented out.
+    """
+    with errors_in_one_line():
+        from ergonet.cli import new as writing
+
+        path = writing.run(given, out, overwrite=overwrite)
+        sys.stdout.write(f"Settings: {path}\nEdit them, then: ergonet fit --settings {path}\n")
+
+
 Limit = Annotated[float | None, option("--time-limit", say="Stop sampling after so many seconds.", metavar="SECONDS")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print only problems.")]
 
 
 @app.command(short_help="Continue a fit that was killed or stopped.")
-def resume(run: Run, *, time_limit: Limit = None, strict: Strict = False, quiet: Quiet = False) -> None:
+def resume(
+    run: Run,
+    *,
+    time_limit: Limit = None,
+    strict: Strict = False,
+    quiet: Quiet = False,
+    live: Live = False,
+    dask: Dask = None,
+    distributed: Distributed = False,
+) -> None:
     """Continue a fit that was killed or stopped, in its warm-up too, and finish it.
 
     The draws are those that the fit would have made, bit for bit. This needs its data and the same versions.
     """
     began = time.perf_counter()
     with errors_in_one_line():
-        from ergonet.cli import resuming
+        from ergonet.cli import executors, resuming
 
-        code = resuming.run(run, time_limit=time_limit, strict=strict, quiet=quiet, began=began)
+        with executors.chosen(dask=dask, distributed=distributed):
+            code = resuming.run(run, time_limit=time_limit, strict=strict, quiet=quiet, began=began, live=live)
     raise typer.Exit(code)
 
 
 @app.command(short_help="Add draws to a run.")
+@takes("run.until_ess", "run.until_rhat", "run.until_mcse")
 def extend(
-    run: Run,
+    given: Given,
     *,
-    draws: Annotated[int, option("--draws", say="Draws of each chain to add.", metavar="COUNT")],
+    run: Run,
+    draws: Annotated[int | None, option("--draws", say="Draws of each chain to add.", metavar="COUNT")] = None,
     time_limit: Limit = None,
     strict: Strict = False,
     quiet: Quiet = False,
+    live: Live = False,
 ) -> None:
     """Add draws to a run, complete or not, then evaluate and report all of them.
 
     The draws are those of a fit with more `--draws` from the beginning, bit for bit. This needs the data of the fit.
+    Give how many, or a stop rule (`--until-ess`) up to the most draws of the run.
     """
     began = time.perf_counter()
     with errors_in_one_line():
-        if draws < 1:
+        if draws is None and not given:
+            raise SettingError("Give `--draws`, or a stop rule such as `--until-ess 400`.")
+        if draws is not None and draws < 1:
             raise SettingError(f"`--draws` must be at least 1, got {draws}.")
+        from ergonet.assembly.settings import Settings
         from ergonet.cli import resuming
 
-        code = resuming.run(run, draws=draws, time_limit=time_limit, strict=strict, quiet=quiet, began=began)
+        Settings.from_table(given)  # checks them
+        until, draws = given.get("run", {}), draws or 0
+        code = resuming.run(
+            run, draws=draws, until=until, time_limit=time_limit, strict=strict, quiet=quiet, began=began, live=live
+        )
     raise typer.Exit(code)
 
 
@@ -165,10 +218,13 @@ def prior_check(
     Takes the settings and options of `ergonet fit`. Nothing is sampled, so it takes seconds.
     """
     with errors_in_one_line():
-        resolved = _resolved(given, settings)
+        chosen = resolved(given, settings)
         from ergonet.cli import prior_check as checking
 
-        sys.stdout.write(f"{checking.run(resolved, num_draws=draws, out=out, overwrite=overwrite)}\n")
+        sys.stdout.write(f"{checking.run(chosen, num_draws=draws, out=out, overwrite=overwrite)}\n")
+
+
+app.command(short_help="Check a model and a kernel by simulation.")(check)
 
 
 @app.command(short_help="Predict new rows.")
@@ -179,14 +235,31 @@ def predict(
     ],
     *,
     out: Annotated[str, option("--out", say="CSV or Parquet file to write.", metavar="FILE")],
+    quantiles: Annotated[
+        str | None, option("--quantiles", say="Probabilities with commas; 0.05,0.95 unless set.", metavar="LEVELS")
+    ] = None,
+    draws: Annotated[
+        int, typer.Option("--draws", help="Simulated targets to add, one column each.", metavar="COUNT")
+    ] = 0,
     overwrite: Overwrite = False,
 ) -> None:
-    """Predict new rows: mean, sd, 5 % and 95 % quantiles, or label and class probabilities, one line per row."""
-    with errors_in_one_line():
-        from ergonet.cli import predicting
+    """Predict new rows: mean, sd and quantiles, or label and class probabilities, one line per row.
 
-        count = predicting.run(RunDirectory(Path(run)), new, out, overwrite=overwrite)
+    The columns `_aleatoric` and `_epistemic` split the uncertainty into noise, which more data would not reduce, and
+    what the data leave open about the network. `outside` names the inputs outside the range of the training rows.
+    CSV and Parquet files may be larger than the memory.
+    """
+    with errors_in_one_line():
+        from ergonet.cli import predicting, stacks
+
+        columns = predicting.Columns.parse(quantiles, draws)
+        chosen = stacks if stacks.is_stack(run) else predicting
+        count = chosen.run(RunDirectory(Path(run)), new, out, columns=columns, overwrite=overwrite)
         sys.stdout.write(f"Predicted {count} rows: {out}\n")
+
+
+app.command(short_help="Correct what predictions state, on held-out rows.")(recalibrate)
+app.command(short_help="Serve predictions over HTTP.")(serve)
 
 
 @app.command(short_help="Write the report again.")
@@ -218,6 +291,10 @@ def diagnose(run: Run, *, strict: Strict = False) -> None:
         summary.show(metrics, report=directory.report if directory.report.exists() else None)
         code = 3 if strict and advice.failed(metrics) else 0
     raise typer.Exit(code)
+
+
+app.command(short_help="Print the log evidence of the model of a run.")(evidence)
+app.command(short_help="Compare runs by what they predict.")(compare)
 
 
 @app.command(short_help="Check every file of a run for damage.")
@@ -262,7 +339,12 @@ def datasets() -> None:
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Name of a reproduction; omit it to list all.", show_default=False),
+        typer.Argument(
+            metavar="NAME",
+            help="Name of a reproduction; omit it to list all.",
+            show_default=False,
+            autocompletion=completing(reproducing.names),
+        ),
     ] = None,
     *,
     smoke: Annotated[bool, typer.Option("--smoke", help="Takes seconds; shows that it works.")] = False,
@@ -273,6 +355,7 @@ def reproduce(
     ] = False,
     seeds: Annotated[int | None, option("--seeds", say="Repetitions of every row.", metavar="COUNT")] = None,
     out: Annotated[str, typer.Option("--out", help="Folder to write.", metavar="DIR")] = "reproductions",
+    dask: Dask = None,
 ) -> None:
     """Run an experiment of a source document and compare its figures with those of the document.
 
@@ -283,59 +366,21 @@ def reproduce(
     if len(chosen) > 1:
         raise typer.BadParameter("give one of them at most.", param_hint="'--smoke', '--quick', '--page'")
     with errors_in_one_line():
-        from ergonet.cli import reproduce as reproducing
+        from ergonet.cli import executors
 
         if name is None:
             for known, about in reproducing.names().items():
                 sys.stdout.write(f"{known:<16}  {about}\n")
             return
-        text = reproducing.run(name, mode=chosen[0] if chosen else "full", seeds=seeds, out=out)
+        reproducing.check(name)
+        with executors.chosen(dask=dask) as executor:
+            text = reproducing.run(name, mode=chosen[0] if chosen else "full", seeds=seeds, out=out, executor=executor)
         sys.stdout.write(f"{text}\n")
-
-
-def _resolved(given: Given, file: str | None) -> "Settings":
-    """The settings of a fit from the given options and a settings file."""
-    from ergonet.assembly.settings import read_settings_file, resolve
-
-    source = given.get("data", {}).pop("source", None)
-    return resolve(source, read_settings_file(file) if file is not None else {}, given)
 
 
 def _is_to_be_planned(given: Given, file: str | None) -> bool:
     """Whether the options and the settings file have a time limit, and leave the counts to the library."""
+    from ergonet.assembly.planning import is_open
     from ergonet.assembly.settings import merge, read_settings_file
-    from ergonet.cli.planning import is_open
 
     return is_open(merge(read_settings_file(file) if file is not None else {}, given))
-
-
-@contextmanager
-def errors_in_one_line() -> Generator[None]:
-    """Report errors of the user or the system, and signals, in one line on standard error with an exit code."""
-    with warnings.catch_warnings(), signals.handled() as found:
-        warnings.showwarning = _show_warning
-        try:
-            yield
-        except (ErgonetError, OSError, MemoryError) as error:
-            sys.stderr.write(f"Error: {_one_line(error)} {found.kept()}".rstrip() + "\n")
-            raise typer.Exit(found.code if found.received else BAD_INPUT) from error
-        except KeyboardInterrupt as error:
-            sys.stderr.write(f"{str(error) or found.kept() or 'Interrupted before there were any draws.'}\n")
-            raise typer.Exit(SIGNAL_CODES + (SIGTERM if isinstance(error, Terminated) else SIGINT)) from error
-        if found.received is not None:
-            sys.stderr.write(f"{found.kept() or 'Stopped.'}\n")
-            raise typer.Exit(found.code)
-
-
-def _one_line(error: BaseException) -> str:
-    text = str(error)
-    if isinstance(error, OSError) and not isinstance(error, ErgonetError):
-        text = explain(error)
-    elif isinstance(error, MemoryError) and not isinstance(error, ErgonetError):
-        text = f"There is not enough memory. {text}"
-    return " ".join(visible(text).split()) or type(error).__name__
-
-
-def _show_warning(message: Any, category: Any, *_where: Any) -> None:
-    if issubclass(category, UserWarning):
-        sys.stderr.write(f"Warning: {' '.join(visible(str(message)).split())}\n")

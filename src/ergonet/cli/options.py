@@ -1,16 +1,39 @@
 """Command-line options, generated from the fields of the settings."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ergonet.assembly.rules import Setting
 from ergonet.assembly.settings import every_setting
 
+if TYPE_CHECKING:
+    from ergonet.assembly.settings import Settings
+
 Given = dict[str, dict[str, Any]]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory written by `ergonet fit`.", show_default=False)]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
+
+
+def option(*names: str, say: str, metavar: str | None = None) -> Any:
+    """An option without a default: if it is not given, its value comes from the settings."""
+    return typer.Option(*names, help=say, metavar=metavar, show_default=False)
+
+
+SettingsFile = Annotated[
+    str | None, option("--settings", say="TOML file of settings; options override it.", metavar="FILE")
+]
+
+
+def resolved(given: Given, file: str | None) -> "Settings":
+    """The settings of a fit from the given options and a settings file."""
+    from ergonet.assembly.settings import read_settings_file, resolve
+
+    source = given.get("data", {}).pop("source", None)
+    return resolve(source, read_settings_file(file) if file is not None else {}, given)
 
 
 def takes(*places: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -43,6 +66,8 @@ def takes(*places: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 def _parameter(table: str, name: str, setting: Setting, default: Any) -> inspect.Parameter:
     told: dict[str, Any] = {"help": _help(setting, default), "metavar": setting.metavar, "show_default": False}
+    if setting.rule.words:
+        told["autocompletion"] = completing(lambda: setting.rule.words)
     if setting.flag and not setting.flag.startswith("-"):
         told["metavar"] = setting.flag
         declared = typer.Argument(**told)
@@ -54,6 +79,15 @@ def _parameter(table: str, name: str, setting: Setting, default: Any) -> inspect
     annotation = Annotated[setting.rule.option | None, declared]
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(f"{table}_{name}", kind, default=None, annotation=annotation)
+
+
+def completing(words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """What a shell completes the beginning of a word to."""
+
+    def found(incomplete: str) -> list[str]:
+        return [one for one in words() if one.startswith(incomplete)]
+
+    return found
 
 
 def _help(setting: Setting, default: Any) -> str:

@@ -26,6 +26,7 @@ def replay(directory: RunDirectory, *, seconds: float) -> tuple[str, bool]:
     Raises:
         ErgonetError: the run is damaged, its data have changed, or the warm-up takes longer than `seconds`.
     """
+    directory.require_own_draws()
     settings, preprocessing = directory.read_settings()
     dataset = fitting.reload_data(settings, preprocessing, lacking=f"{str(directory.path)!r} is replayed with its data")
 
@@ -42,19 +43,16 @@ def replay(directory: RunDirectory, *, seconds: float) -> tuple[str, bool]:
     stored = load(directory.draws)
     # Chains do not depend on each other, but vmapped ones and those of minibatch kernels share their arithmetic.
     is_one_enough = isinstance(kernel, AbstractKernel) and jax.local_devices()[0].platform == "cpu"
+    replayed: dict[str, Any] = {"num_draws": stored.num_draws, "until": None} | (
+        {"num_chains": 1} if is_one_enough else {}
+    )
     try:
         again = sample(
             fitting.condition(model, dataset),
             kernel,
-            num_chains=1 if is_one_enough else run.num_chains,
-            num_warmup=run.num_warmup,
-            num_draws=stored.num_draws,
-            thin=run.thin,
-            seed=run.seed,
-            warm_start=run.warm_start,
-            devices=run.devices,
             progress=False,
             time_limit=seconds,
+            **run.arguments() | replayed,
         )
     except TimeLimitError as error:
         raise TimeLimitError(

@@ -2,6 +2,8 @@
 
 import importlib
 import sys
+from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,7 +39,7 @@ def check(name: str) -> None:
     registry.REPRODUCTIONS.entry(name)
 
 
-def run(name: str, *, mode: str, seeds: int | None, out: str) -> str:
+def run(name: str, *, mode: str, seeds: int | None, out: str, executor: Executor | None = None) -> str:
     """Run a reproduction and write its files.
 
     Args:
@@ -45,6 +47,7 @@ def run(name: str, *, mode: str, seeds: int | None, out: str) -> str:
         mode: `smoke`, `quick`, `full`, or `page`, which writes the page of a finished run again.
         seeds: number of repetitions, at least 1; None: the number of the mode.
         out: folder to write to.
+        executor: measures the cases, each with each seed; None: one after the other in this process.
 
     Returns:
         The figures next to those of the document, and the verdict, as text.
@@ -56,7 +59,7 @@ def run(name: str, *, mode: str, seeds: int | None, out: str) -> str:
     check(name)
     if seeds is not None and seeds < 1:
         raise SettingError(f"`--seeds` must be at least 1, got {seeds}.")
-    from ergonet.cli.compiled import keep_compiled_programs
+    from ergonet.cli.fitting import keep_compiled_programs
 
     keep_compiled_programs()
     runner, folder = _module("runner"), Path(out)
@@ -65,10 +68,19 @@ def run(name: str, *, mode: str, seeds: int | None, out: str) -> str:
             record = runner.rewrite(name, folder)
         else:
             size = _module("sizes").SIZES[mode].with_seeds(seeds)
-            record = runner.reproduce(name, size, folder, _say)
+            start = None if executor is None else partial(executor.submit, measure, name, size)
+            record = runner.reproduce(name, size, folder, _say, start=start)
     except runner.ResultError as error:
         raise SettingError(str(error)) from error
     return f"{runner.show(record)}\n\nWritten: {folder / f'{name}.md'} and {name}.json"
+
+
+def measure(name: str, size: Any, label: str, seed: int) -> tuple[dict[str, Any], float]:
+    """The figures of one case with one seed, and the seconds; also in another process, from its own checkout."""
+    from ergonet.cli.fitting import keep_compiled_programs
+
+    keep_compiled_programs()
+    return _module("runner").measure(name, size, label, seed)
 
 
 def _module(name: str) -> ModuleType:

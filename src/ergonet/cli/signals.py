@@ -20,6 +20,7 @@ from ergonet._errors import Terminated, visible
 from ergonet.inference.progress import AbstractProgress, Tick
 
 if TYPE_CHECKING:
+    from ergonet.draws.recorder import Chunk
     from ergonet.draws.replacement import Claim
 
 SIGNAL_CODES, TIME_LIMIT = 128, 124  # as shells and `timeout` have them
@@ -48,6 +49,11 @@ class Signals:
     def code(self) -> int:
         """The exit code after a signal."""
         return SIGNAL_CODES + (self.received or 0)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the process is ended; None: no limit."""
+        return None if self._deadline is None else self._deadline - time.monotonic()
 
     def limit(self, seconds: float, *, began: float) -> None:
         """End the process if a time limit is overrun by more than a tenth and 4 seconds.
@@ -126,6 +132,9 @@ class BetweenChunks(AbstractProgress):
 
     def say(self, message: str) -> None:
         self._shown.say(message)
+
+    def watch(self, chunk: "Chunk") -> None:
+        self._shown.watch(chunk)
 
     def tick(self, tick: Tick) -> None:
         self._shown.tick(tick)

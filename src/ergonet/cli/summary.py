@@ -7,6 +7,7 @@ from typing import Any
 
 from ergonet._errors import visible
 from ergonet.diagnostics import advice
+from ergonet.diagnostics.finding import FALLBACK, UNTIL, beside
 from ergonet.report import baselines, ensemble, overview, wording
 
 Row = tuple[str, str, str]
@@ -21,7 +22,7 @@ def rows(metrics: Mapping[str, Any]) -> list[Row]:
     return [
         *_scores(metrics),
         *baselines.summary_rows(metrics),
-        *_trust(metrics),
+        *([] if metrics.get(FALLBACK) else _trust(metrics)),
         *ensemble.rows(metrics),
         *_cost(metrics),
     ]
@@ -35,8 +36,9 @@ def show(metrics: Mapping[str, Any], *, report: Path | None) -> None:
     else:
         _show_plain(table)
     write("")
-    for sentence in (*baselines.sentences(metrics), *sentences(metrics)):
-        write(sentence)
+    for sentence in (wording.scored_draws(metrics), *baselines.sentences(metrics), *sentences(metrics)):
+        if sentence:
+            write(sentence)
     if report is not None:
         write(f"Report: {report}")
 
@@ -50,6 +52,8 @@ def sentences(metrics: Mapping[str, Any]) -> list[str]:
     early = (
         [f"! Stopped by {stopped}: {metrics.get('num_draws')} draws of each chain are available."] if stopped else []
     )
+    until = metrics.get(UNTIL) or {}
+    early += [str(until["sentence"])] if until.get("met") else []
     return [*early, *off] if off else [*early, "Every check of the draws passed."]
 
 
@@ -66,6 +70,9 @@ def _scores(metrics: Mapping[str, Any]) -> list[Row]:
     entries = (
         ("error", "Test error", True, "of {held} test rows are misclassified"),
         ("rmse", "Test RMSE", False, "typical error on {held} test rows, in the unit of the target"),
+        ("mae", "Test MAE", False, "mean absolute error of the median, in the unit of the target"),
+        ("deviance", "Test deviance", False, "mean Poisson deviance; lower is better"),
+        ("crps", "Test CRPS", False, "continuous ranked probability score, in the unit of the target; lower is better"),
         ("nll", "Test NLL", False, "negative log predictive density, nats per row; lower is better"),
         ("calibration", "Calibration error", True, "mean difference of stated and observed frequency"),
         ("coverage_90", "90 % intervals", True, "of the test rows lie inside"),
@@ -85,10 +92,14 @@ def _trust(metrics: Mapping[str, Any]) -> list[Row]:
     needed = advice.SMALLEST_ESS_PER_CHAIN * int(metrics.get("num_chains") or 1)
     median = wording.number(wording.real(found, "median_ess_bulk_function"))
     return [
-        ("R-hat of predictions", _fixed(found, "max_rhat_function", 3), f"worst; at most {advice.LARGEST_RHAT}"),
+        (
+            "R-hat of predictions",
+            _fixed(found, "max_rhat_function", 3, advice.LARGEST_RHAT),
+            f"worst; at most {advice.LARGEST_RHAT}",
+        ),
         (
             "ESS of predictions",
-            _fixed(found, "min_ess_bulk_function", 0),
+            _fixed(found, "min_ess_bulk_function", 0, float(needed)),
             f"worst (median {median}); at least {needed}",
         ),
         *_scales_trust(found, needed),
@@ -100,22 +111,28 @@ def _scales_trust(found: Mapping[str, Any], needed: int) -> list[Row]:
     if "max_rhat_scales" not in found:
         return []
     return [
-        ("R-hat of scales", _fixed(found, "max_rhat_scales", 3), f"worst learned scale; at most {advice.LARGEST_RHAT}"),
-        ("ESS of scales", _fixed(found, "min_ess_bulk_scales", 0), f"worst; at least {needed}"),
+        (
+            "R-hat of scales",
+            _fixed(found, "max_rhat_scales", 3, advice.LARGEST_RHAT),
+            f"worst learned scale; at most {advice.LARGEST_RHAT}",
+        ),
+        ("ESS of scales", _fixed(found, "min_ess_bulk_scales", 0, float(needed)), f"worst; at least {needed}"),
     ]
 
 
 def _trajectory_trust(found: Mapping[str, Any]) -> list[Row]:
     rows = [("Divergences", _fixed(found, "divergences", 0), "none wanted")]
     if "min_ebfmi" in found:
-        rows.append(("E-BFMI", _fixed(found, "min_ebfmi", 2), f"worst chain; at least {advice.SMALLEST_E_BFMI}"))
+        least = advice.SMALLEST_E_BFMI
+        rows.append(("E-BFMI", _fixed(found, "min_ebfmi", 2, least), f"worst chain; at least {least}"))
     return rows
 
 
 def _minibatch_trust(found: Mapping[str, Any]) -> list[Row]:
     if found["mean_kinetic_temperature"] is None:
         return []
-    return [("Kinetic temperature", _fixed(found, "mean_kinetic_temperature", 2), "near 1 if friction balances noise")]
+    shown = _fixed(found, "mean_kinetic_temperature", 2, *advice.KINETIC_TEMPERATURES)
+    return [("Kinetic temperature", shown, "near 1 if friction balances noise")]
 
 
 def _cost(metrics: Mapping[str, Any]) -> list[Row]:
@@ -143,9 +160,9 @@ def _table(metrics: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _fixed(table: Mapping[str, Any], name: str, decimals: int) -> str:
+def _fixed(table: Mapping[str, Any], name: str, decimals: int, *limits: float) -> str:
     value = wording.real(table, name)
-    return "unknown" if value is None else f"{value:.{decimals}f}"
+    return "unknown" if value is None else beside(value, *limits, decimals=decimals)
 
 
 def _show_plain(table: list[Row]) -> None:

@@ -47,6 +47,7 @@ def _computed(directory: RunDirectory) -> "RunRecord":
     settings, preprocessing, model = directory.read_model()
 
     from ergonet.cli import evaluation, fitting
+    from ergonet.cli.explaining import with_explanation
     from ergonet.draws.samples import load
     from ergonet.report import RunRecord
 
@@ -56,6 +57,7 @@ def _computed(directory: RunDirectory) -> "RunRecord":
     samples = _described(load(directory.draws, target=fitting.condition(model, dataset)), settings)
     sys.stderr.write(f"{lacking}. They are computed from {samples.num_draws} draws of each chain.\n")
     found = evaluation.with_baselines(evaluation.evaluate(samples, dataset, model), settings, dataset)
+    found = with_explanation(found, samples, dataset, model, limit=None, left=None)
     return RunRecord(
         settings=settings.to_table(),
         metrics=evaluation.metrics_of(settings, dataset, samples, found, seconds=samples.seconds),

@@ -9,18 +9,45 @@ from typing import TYPE_CHECKING
 from ergonet.datasets.registry import load, names
 
 if TYPE_CHECKING:
+    from ergonet.datasets.choosing import Choices
     from ergonet.datasets.dataset import Dataset
+    from ergonet.datasets.overview import ColumnRow, column_rows
+    from ergonet.datasets.physics import CrossSections, cross_section
     from ergonet.datasets.preprocessing import Preprocessing
-    from ergonet.datasets.readers import read_table
+    from ergonet.datasets.readers import TableFile, blocks, read_file, read_table
     from ergonet.datasets.tables import from_table, infer_task
 
-__all__ = ["Dataset", "Preprocessing", "from_table", "infer_task", "load", "names", "read_table"]
+__all__ = [
+    "Choices",
+    "ColumnRow",
+    "CrossSections",
+    "Dataset",
+    "Preprocessing",
+    "TableFile",
+    "blocks",
+    "column_rows",
+    "cross_section",
+    "from_table",
+    "infer_task",
+    "load",
+    "names",
+    "read_file",
+    "read_table",
+]
 
 _HOMES = {
+    "Choices": "ergonet.datasets.choosing",
+    "ColumnRow": "ergonet.datasets.overview",
+    "CrossSections": "ergonet.datasets.physics",
     "Dataset": "ergonet.datasets.dataset",
     "Preprocessing": "ergonet.datasets.preprocessing",
+    "cross_section": "ergonet.datasets.physics",
+    "column_rows": "ergonet.datasets.overview",
     "from_table": "ergonet.datasets.tables",
     "infer_task": "ergonet.datasets.tables",
+    "TableFile": "ergonet.datasets.readers",
+    "blocks": "ergonet.datasets.readers",
+    "read_file": "ergonet.datasets.readers",
     "read_table": "ergonet.datasets.readers",
 }
 

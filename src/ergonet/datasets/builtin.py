@@ -11,6 +11,7 @@ import numpy as np
 from ergonet.datasets.dataset import Dataset
 from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.datasets.tables import from_table
+from ergonet.datasets.transforms import AbstractTransform
 from ergonet.datasets.validation import check_seed, check_test_fraction
 
 _DIGITS_ROWS = 500
@@ -39,7 +40,6 @@ def digits(*, test_fraction: float, seed: int) -> Dataset:
         task="classification",
         feature_names=tuple(bunch.feature_names),
         target_names=("digit",),
-        categories={},
         dropped=(),
         feature_mean=mean,
         feature_sd=np.full(pixels.shape[1], (train - mean).std()),
@@ -80,7 +80,7 @@ def two_moons(*, test_fraction: float, seed: int) -> Dataset:
     return dataclasses.replace(dataset, name="two-moons", test_rows=np.arange(_MOONS_ROWS, 2 * _MOONS_ROWS))
 
 
-def diabetes(*, test_fraction: float, seed: int) -> Dataset:
+def diabetes(*, test_fraction: float, seed: int, target_transform: AbstractTransform | None = None) -> Dataset:
     """Progression of diabetes after one year against ten measurements, in original units.
 
     Source: scikit-learn `load_diabetes` (Efron et al., 2004, Least Angle Regression).
@@ -94,6 +94,7 @@ def diabetes(*, test_fraction: float, seed: int) -> Dataset:
         task="regression",
         test_fraction=test_fraction,
         seed=seed,
+        target_transform=target_transform,
     )
     return dataclasses.replace(dataset, name="diabetes")
 

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -76,10 +77,20 @@ def column_values(column: Any) -> np.ndarray:
         return np.asarray(column)
     entries = column.to_numpy(dtype=object, copy=True)
     entries[np.asarray(column.isna())] = None
+    if (moments := _as_moments(entries)) is not None:
+        return moments
     declared = str(column.dtype) == "category"
     if not declared and len(entries) and all(one is None or isinstance(one, _NUMBERS) for one in entries):
         return np.array([np.nan if one is None else as_float(one) for one in entries], dtype=np.float64)
     return entries
+
+
+def _as_moments(entries: np.ndarray) -> np.ndarray | None:
+    """Python's dates and times as NumPy's, if a column holds nothing else."""
+    kinds = {type(one) for one in entries} - {type(None)}
+    if not kinds or not kinds <= {date, datetime} or any(getattr(one, "tzinfo", None) for one in entries):
+        return None
+    return np.array(entries.tolist(), dtype="M8[us]")
 
 
 def mean_and_sd(

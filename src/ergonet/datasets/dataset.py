@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32, Int, Int32, Shaped
+from jaxtyping import Float, Float32, Int, Int32, Shaped
 
 from ergonet.datasets.preprocessing import Preprocessing
 
@@ -27,6 +27,8 @@ class Dataset:
             for tables.
         test_rows: Index of each test row in the user's file, counting from 0, ascending; if a separate test file was
             given, the index in that file.
+        weights: Weight of each training row; None: 1.
+        said: How the file of a table is written; empty if it has none.
     """
 
     name: str
@@ -39,3 +41,5 @@ class Dataset:
     image_shape: tuple[int, int] | tuple[int, int, int] | None
     raw_test: Shaped[np.ndarray, "test_rows raw_features"]
     test_rows: Int[np.ndarray, "test_rows"]
+    weights: Float[np.ndarray, "train_rows"] | None = None
+    said: str = ""

@@ -265,7 +265,6 @@ def _dataset(
         task="classification",
         feature_names=_pixel_names(kind.shape),
         target_names=("class",),
-        categories={},
         dropped=(),
         feature_mean=mean,
         feature_sd=sd,

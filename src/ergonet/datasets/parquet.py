@@ -1,5 +1,6 @@
 """Tables from Parquet files, whose sizes are checked before anything is decompressed."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ergonet.datasets.validation import row_name
 
 _NESTED = (list, tuple, dict, set, np.ndarray)
 # What pandas raises for the metadata of its own that a damaged file holds.
-_DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, MemoryError)
+DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, MemoryError)
 # Texts of these encodings can share all their bytes with the text before.
 _SHARED = "DELTA_BYTE_ARRAY"
 
@@ -32,10 +33,42 @@ def read_parquet(file: Path) -> pd.DataFrame:
             check_name_lengths(opened.schema_arrow.names, file=file)
             _check_sizes(opened.metadata, file)
         table = pd.read_parquet(file)
-    except (pa.ArrowException, *_DAMAGED) as error:
+    except (pa.ArrowException, *DAMAGED) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{file} is not a readable Parquet file: {error}") from error
+    check_flat(table, file)
+    return table
+
+
+def parquet_blocks(file: Path, rows: int) -> Iterator[pd.DataFrame]:
+    """Read a table in blocks of at most `rows` rows; errors as of `read_parquet`, for each group of rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(file) as opened:
+            about = opened.metadata
+            check_name_lengths(opened.schema_arrow.names, file=file)
+            check_table(1, about.num_columns, file=file)
+            for group in range(about.num_row_groups):
+                check_decompressed(about.row_group(group).total_byte_size, file=file)
+            for batch in opened.iter_batches(batch_size=rows):
+                table = batch.to_pandas()
+                check_flat(table, file)
+                yield table
+    except (pa.ArrowException, *DAMAGED) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{file} is not a readable Parquet file: {error}") from error
+
+
+def check_flat(table: pd.DataFrame, file: Path) -> None:
+    """Reject columns of lists or records.
+
+    Raises:
+        DataError: There is one; names the first such entry.
+    """
     for name in table.columns:
         nested = [isinstance(one, _NESTED) for one in table[name]] if table[name].dtype == object else []
         if any(nested):
@@ -44,7 +77,6 @@ def read_parquet(file: Path) -> pd.DataFrame:
                 f"{file}: column {str(name)!r} holds lists or records; the first, {shown(table[name].iloc[row])}, "
                 f"is in {row_name(row)}. Give every entry a column of its own."
             )
-    return table
 
 
 def _check_sizes(about: Any, file: Path) -> None:

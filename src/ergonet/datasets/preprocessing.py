@@ -1,37 +1,48 @@
 """The transformation of columns learned from the training rows, applied to new rows in the same way.
 
-Numeric columns are standardized with the mean and standard deviation of the training rows; categorical columns are
-first encoded as one 0/1 column per category. Columns that are constant over the training rows are dropped. Nothing is
-pickled: `Preprocessing.to_dict` returns JSON types only.
+Numeric columns are standardized with the mean and standard deviation of the training rows; other columns are first
+encoded (`encoding.Encoder`). Columns that are constant over the training rows are dropped. Nothing is pickled:
+`Preprocessing.to_dict` returns JSON types only.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float32, Int32, Shaped
+from jaxtyping import Bool, Float, Float32, Int32, Shaped
 
 from ergonet._errors import CapabilityError, DataError, RunDirectoryError
-from ergonet.datasets.columns import one_hot, select_columns
+from ergonet.datasets.columns import select_columns
+from ergonet.datasets.encoding import Encoder
+from ergonet.datasets.frames import as_frame_or_array
+from ergonet.datasets.kinds import CLOSED, EMBEDDED, TASKS
+from ergonet.datasets.record_parts import labels, number_range, numbers, require, texts
+from ergonet.datasets.registry import TARGET_TRANSFORMS, transform_named
+from ergonet.datasets.transforms import AbstractTransform, transformed
 from ergonet.datasets.validation import (
     Label,
     as_labels,
-    as_numbers,
     as_targets,
     capital,
-    check_finite,
+    check_counts,
     encode_labels,
     row_name,
 )
 
 Predicted = Float[np.ndarray, "... rows targets"]
-SCHEMA_VERSION = 1
+SCHEMA_VERSION, TRANSFORMED_VERSION = 2, 3  # the latter if targets are transformed
+_OPTIONAL = ("feature_range", "target_transform")
 UNSCALED = "none"
-LARGEST = float(np.finfo(np.float64).max)
+_NUMBERS = Encoder()
 FAR = 1e4  # standard deviations, more than the square root of the number of training rows
 PER_COLUMN_SCALING = "each input column minus its training mean, divided by its training standard deviation"
+
+
+def in_order(names: Iterable[str], encoders: Mapping[str, Encoder]) -> list[str]:
+    """Columns in the order of their network inputs: embedded ones last."""
+    return sorted(names, key=lambda name: name in encoders and encoders[name].kind == EMBEDDED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,23 +50,26 @@ class Preprocessing:
     """Everything that prediction on new rows needs besides the draws.
 
     Attributes:
-        task: ``"classification"`` or ``"regression"``.
+        task: ``"classification"``, ``"regression"`` or ``"count"``, a regression whose targets are not scaled.
         feature_names: Input columns in the order of the user's file, dropped ones included.
         target_names: Target columns; one for classification.
-        categories: Maps the names of one-hot encoded columns to their categories.
-        dropped: Input columns that were constant over the training rows.
+        dropped: Input columns that are not used: constant over the training rows, or so chosen.
         feature_mean: Mean of each network input before scaling, Float64 [encoded].
         feature_sd: Standard deviation of each network input before scaling, above 0, Float64 [encoded].
         target_mean: Regression: mean of each target, Float64 [targets]; classification: 0 entries.
         target_sd: Regression: standard deviation of each target; classification: 0 entries.
         classes: Classification: the user's labels by class index; regression: empty.
         scaling: Description of the scaling, for readers.
+        encoders: How columns become network inputs, for all but numeric ones without missing entries.
+        feature_range: Smallest and largest value of each network input over the training rows, before scaling,
+            Float64 [2, encoded]; None: unknown, as for images and runs of version 0.1.0.
+        target_transform: Regression: what is applied to the targets before they are scaled, so that `target_mean` and
+            `target_sd` are those of transformed targets; None: nothing.
     """
 
     task: str
     feature_names: tuple[str, ...]
     target_names: tuple[str, ...]
-    categories: Mapping[str, tuple[Label, ...]]
     dropped: tuple[str, ...]
     feature_mean: Float[np.ndarray, "encoded"]
     feature_sd: Float[np.ndarray, "encoded"]
@@ -63,6 +77,9 @@ class Preprocessing:
     target_sd: Float[np.ndarray, "targets"]
     classes: tuple[Label, ...]
     scaling: str = PER_COLUMN_SCALING
+    encoders: Mapping[str, Encoder] = field(default_factory=dict)
+    feature_range: Float[np.ndarray, "2 encoded"] | None = None
+    target_transform: AbstractTransform | None = None
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -73,18 +90,33 @@ class Preprocessing:
     @property
     def encoded_names(self) -> tuple[str, ...]:
         """Names of the network inputs: ``age``, or ``city=Bern`` for a category."""
-        return tuple(
-            f"{name}={one}" if one is not None else name
-            for name in self.kept
-            for one in self.categories.get(name, (None,))
-        )
+        return tuple(one for name in self._order for one in self.encoder(name).names(name))
+
+    @property
+    def embeddings(self) -> tuple[int, ...]:
+        """Rows of the embeddings, whose indices are the last network inputs: categories, and one for all others."""
+        found = (self.encoder(name) for name in self._order)
+        return tuple(len(one.categories) + 1 for one in found if one.kind == EMBEDDED)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Kinds of the columns that are not numeric, as `choosing.Choices` takes them."""
+        return {name: one.choice for name, one in self.encoders.items() if one.choice is not None}
+
+    @property
+    def _order(self) -> list[str]:
+        return in_order(self.kept, self.encoders)
+
+    def encoder(self, name: str) -> Encoder:
+        """How a column becomes network inputs."""
+        return self.encoders.get(name, _NUMBERS)
 
     def transform(self, table: Any, *, argument: str = "the new data") -> Float32[np.ndarray, "rows encoded"]:
         """Scale new rows in the same way as the training rows.
 
         Args:
-            table: A pandas DataFrame (columns are matched by name, in any order; extra columns are ignored with a
-                warning), or an array [rows, raw_features] with the columns of `feature_names` in order.
+            table: A table of pandas, Polars or PyArrow (columns are matched by name, in any order; extra columns are
+                ignored with a warning), or an array [rows, raw_features] with the columns of `feature_names` in order.
             argument: Name of the table in messages.
 
         Returns:
@@ -92,32 +124,41 @@ class Preprocessing:
             deviations from the mean of the training rows.
 
         Raises:
-            DataError: A column is missing, an entry is missing, infinite or not a number, or a category does not occur
-                in the training rows; names column, first row, value and count.
+            DataError: A column is missing, or an entry is missing where no training row was, infinite or not a number;
+                names column, first row, value and count.
         """
         columns = select_columns(
-            table, self.feature_names, unused=self.dropped, ignored=self.target_names, argument=argument
+            as_frame_or_array(table),
+            self.feature_names,
+            unused=self.dropped,
+            ignored=self.target_names,
+            argument=argument,
         )
-        parts = []
-        for name in self.kept:
-            if name in self.categories:
-                parts.append(one_hot(columns[name], self.categories[name], column=name, argument=argument))
-            else:
-                numbers = as_numbers(columns[name], column=name, argument=argument)
-                check_finite(numbers[:, None], argument=argument, names=[name])
-                parts.append(numbers[:, None])
+        parts = [self.encoder(name).encode(columns[name], column=name, argument=argument) for name in self._order]
         encoded = np.concatenate(parts, axis=1)
         with np.errstate(over="ignore"):
             scaled = ((encoded - self.feature_mean) / self.feature_sd).astype(np.float32)
         _check_range(scaled, encoded, names=self.encoded_names, argument=argument)
         if self.scaling != UNSCALED:
-            _warn_of_far_rows(scaled, encoded, names=self.encoded_names, argument=argument)
+            plain = slice(scaled.shape[1] - len(self.embeddings))  # without indices of categories
+            _warn_of_far_rows(scaled[:, plain], encoded[:, plain], names=self.encoded_names, argument=argument)
         return scaled
+
+    def outside(self, scaled: Float32[np.ndarray, "rows encoded"]) -> Bool[np.ndarray, "rows encoded"] | None:
+        """Whether each entry of what `transform` returned lies outside the range of the training rows.
+
+        Returns:
+            Bool [rows, encoded], with the columns of `encoded_names`; None if the range is unknown.
+        """
+        if self.feature_range is None:
+            return None
+        low, high = ((self.feature_range - self.feature_mean) / self.feature_sd).astype(np.float32)
+        return (scaled < low) | (scaled > high)
 
     def transform_target(
         self, values: Any, *, argument: str = "the target"
     ) -> Int32[np.ndarray, "rows"] | Float32[np.ndarray, "rows targets"]:
-        """Convert labels to class indices, or standardize real targets.
+        """Convert labels to class indices, or transform and standardize real targets.
 
         Args:
             values: Labels [rows] or [rows, 1]; or numbers [rows] or [rows, targets].
@@ -127,8 +168,8 @@ class Preprocessing:
             Int32 [rows] for classification, Float32 [rows, targets] for regression.
 
         Raises:
-            DataError: An entry is missing, infinite, not a number, too large for float32 after scaling, or a label
-                that does not occur in the training rows.
+            DataError: An entry is missing, infinite, not a number, too large for float32 after scaling, no argument of
+                the transform, or a label that does not occur in the training rows.
         """
         if self.task == "classification":
             return encode_labels(as_labels(values, argument=argument), self.classes, argument=argument)
@@ -138,13 +179,16 @@ class Preprocessing:
                 f"{capital(argument)} has {targets.shape[1]} columns, training had {len(self.target_names)}: "
                 f"{', '.join(self.target_names)}."
             )
+        if self.task == "count":
+            check_counts(targets, names=self.target_names, argument=argument)
+        plain = transformed(self.target_transform, targets, self.target_names, argument=argument)
         with np.errstate(over="ignore"):
-            scaled = ((targets - self.target_mean) / self.target_sd).astype(np.float32)
+            scaled = ((plain - self.target_mean) / self.target_sd).astype(np.float32)
         _check_range(scaled, targets, names=self.target_names, argument=argument)
         return scaled
 
-    def inverse_mean(self, standardized: Any) -> Predicted:
-        """Convert predicted locations (means, quantiles, draws) to the user's units.
+    def inverse_target(self, standardized: Any) -> Predicted:
+        """Convert values of the target, such as quantiles and draws, to the user's units: exactly, if not means.
 
         Args:
             standardized: Values on the network's scale, [..., rows, targets].
@@ -155,13 +199,45 @@ class Preprocessing:
         Raises:
             CapabilityError: The task is classification.
         """
-        self._require_regression("inverse_mean")
-        return np.asarray(standardized, dtype=np.float64) * self.target_sd + self.target_mean
+        self._require_regression("inverse_target")
+        plain = np.asarray(standardized, dtype=np.float64) * self.target_sd + self.target_mean
+        return plain if self.target_transform is None else self.target_transform.inverse(plain)
+
+    def inverse_mean(self, standardized: Any) -> Predicted:
+        """Convert predicted means to the user's units; arguments and result as of `inverse_target`.
+
+        Raises:
+            CapabilityError: The task is classification; or there is a transform, under which the inverse of a mean is
+                not the mean of the inverse. `prediction.units.predict_in_units` computes it.
+        """
+        self._require_linear("inverse_mean")
+        return self.inverse_target(standardized)
 
     def inverse_sd(self, standardized: Any) -> Predicted:
         """Convert predicted standard deviations to the user's units; see `inverse_mean`."""
-        self._require_regression("inverse_sd")
+        self._require_linear("inverse_sd")
         return np.asarray(standardized, dtype=np.float64) * self.target_sd
+
+    def inverse_normal(self, mean: Any, sd: Any) -> tuple[Predicted, Predicted]:
+        """Mean and standard deviation, in the user's units, of targets that are normal on the network's scale."""
+        mean, sd = np.broadcast_arrays(np.asarray(mean, np.float64), sd)
+        if self.target_transform is None:
+            return self.inverse_mean(mean), self.inverse_sd(sd)
+        plain = mean * self.target_sd + self.target_mean
+        found, variance = self.target_transform.moments(plain, (sd * self.target_sd) ** 2)
+        return found, np.sqrt(variance)
+
+    def log_slope(self, targets: Any) -> Float[np.ndarray, "rows"]:
+        """Log of what turns a density on the network's scale into one in the user's units, for all targets of a row.
+
+        Args:
+            targets: True values in the user's units, [rows, targets].
+        """
+        self._require_regression("log_slope")
+        volume = np.broadcast_to(-np.log(self.target_sd).sum(), len(targets))
+        if self.target_transform is None:
+            return volume
+        return volume + self.target_transform.log_slope(np.asarray(targets, np.float64)).sum(axis=1)
 
     def labels(self, index: Any) -> Shaped[np.ndarray, "..."]:
         """Convert class indices to the user's labels, in the shape of `index`.
@@ -174,17 +250,25 @@ class Preprocessing:
         return np.array(self.classes)[np.asarray(index, dtype=np.int64)]
 
     def _require_regression(self, method: str) -> None:
-        if self.task != "regression":
+        if self.task == "classification":
             raise CapabilityError(f"`{method}` needs a regression task: class probabilities have no units.")
 
+    def _require_linear(self, method: str) -> None:
+        self._require_regression(method)
+        if self.target_transform is not None:
+            raise CapabilityError(
+                f"`{method}` would be biased: the target is transformed by {self.target_transform.name!r}, and the "
+                f"inverse of a mean is not the mean of the inverse. Use `ergonet.prediction.units.predict_in_units`."
+            )
+
     def to_dict(self) -> dict[str, Any]:
-        """Convert the record to JSON types, with the version of its layout."""
-        return {
+        """Convert the record to JSON types, with the version of its layout; a user's own transform stays an object."""
+        record = {
             "version": SCHEMA_VERSION,
             "task": self.task,
             "feature_names": list(self.feature_names),
             "target_names": list(self.target_names),
-            "categories": {name: list(found) for name, found in self.categories.items()},
+            "encoders": {name: one.to_dict() for name, one in self.encoders.items()},
             "dropped": list(self.dropped),
             "feature_mean": self.feature_mean.tolist(),
             "feature_sd": self.feature_sd.tolist(),
@@ -192,7 +276,12 @@ class Preprocessing:
             "target_sd": self.target_sd.tolist(),
             "classes": list(self.classes),
             "scaling": self.scaling,
-        }
+        } | ({} if self.feature_range is None else {"feature_range": self.feature_range.tolist()})
+        if self.target_transform is None:
+            return record
+        is_named = self.target_transform.name in TARGET_TRANSFORMS
+        named = self.target_transform.name if is_named else self.target_transform
+        return record | {"version": TRANSFORMED_VERSION, "target_transform": named}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Preprocessing":
@@ -201,75 +290,74 @@ class Preprocessing:
         Raises:
             RunDirectoryError: The layout has another version, or a part is missing or not as `to_dict` writes it.
         """
-        if record.get("version") != SCHEMA_VERSION:
+        if record.get("version") == 1:
+            record = _of_version_1(record)
+        if record.get("version") not in (SCHEMA_VERSION, TRANSFORMED_VERSION):
             raise RunDirectoryError(
                 f"The preprocessing record has version {record.get('version')!r}, but this version of Ergonet reads "
-                f"version {SCHEMA_VERSION}. Use the version of Ergonet that wrote the run, or fit again."
+                f"version {SCHEMA_VERSION} and {TRANSFORMED_VERSION}. Use the version of Ergonet that wrote the run, "
+                f"or fit again."
             )
-        parts = [name for name in cls.__dataclass_fields__ if name not in record]
+        parts = [name for name in cls.__dataclass_fields__ if name not in {*record, *_OPTIONAL}]
         if parts:
             raise RunDirectoryError(f"The preprocessing record lacks {', '.join(parts)}. Fit again.")
-        categories = record["categories"]
-        _require(isinstance(record["scaling"], str), "scaling", "text")
-        _require(isinstance(categories, Mapping), "categories", "a table")
+        require(isinstance(record["scaling"], str), "scaling", "text")
         restored = cls(
             task=record["task"],
-            feature_names=_texts(record, "feature_names"),
-            target_names=_texts(record, "target_names"),
-            categories={str(name): _labels(categories, name) for name in categories},
-            dropped=_texts(record, "dropped"),
-            feature_mean=_numbers(record, "feature_mean"),
-            feature_sd=_numbers(record, "feature_sd"),
-            target_mean=_numbers(record, "target_mean"),
-            target_sd=_numbers(record, "target_sd"),
-            classes=_labels(record, "classes"),
+            feature_names=texts(record, "feature_names"),
+            target_names=texts(record, "target_names"),
+            dropped=texts(record, "dropped"),
+            feature_mean=numbers(record, "feature_mean"),
+            feature_sd=numbers(record, "feature_sd"),
+            target_mean=numbers(record, "target_mean"),
+            target_sd=numbers(record, "target_sd"),
+            classes=labels(record, "classes"),
             scaling=record["scaling"],
+            encoders=_encoders(record),
+            feature_range=number_range(record) if "feature_range" in record else None,
+            target_transform=_transform(record.get("target_transform")),
         )
         restored._check()
         return restored
 
     def _check(self) -> None:
         """Check that the parts fit together; raises `RunDirectoryError`."""
-        is_regression, encoded = self.task == "regression", len(self.encoded_names)
+        is_regression, encoded = self.task != "classification", len(self.encoded_names)
         targets = len(self.target_names) if is_regression else 0
-        _require(self.task in ("regression", "classification"), "task", "regression or classification")
-        _require(len(set(self.feature_names)) == len(self.feature_names), "feature_names", "different names")
-        _require({*self.dropped, *self.categories} <= {*self.feature_names}, "dropped", "names of input columns")
-        _require(encoded >= 1 and len(self.target_names) >= 1, "feature_names", "at least one input and one target")
-        _require(is_regression == (not self.classes) and len(self.classes) != 1, "classes", "the labels of two classes")
-        _require(self.feature_mean.shape == self.feature_sd.shape == (encoded,), "feature_mean", f"{encoded} numbers")
-        _require(self.target_mean.shape == self.target_sd.shape == (targets,), "target_mean", f"{targets} numbers")
-        _require((self.feature_sd > 0).all() and (self.target_sd > 0).all(), "feature_sd", "numbers above 0")
+        require(self.task in TASKS, "task", f"one of {', '.join(TASKS)}")
+        require(len(set(self.feature_names)) == len(self.feature_names), "feature_names", "different names")
+        require({*self.dropped, *self.encoders} <= {*self.feature_names}, "dropped", "names of input columns")
+        require(encoded >= 1 and len(self.target_names) >= 1, "feature_names", "at least one input and one target")
+        require(is_regression == (not self.classes) and len(self.classes) != 1, "classes", "the labels of two classes")
+        require(self.feature_mean.shape == self.feature_sd.shape == (encoded,), "feature_mean", f"{encoded} numbers")
+        require(self.target_mean.shape == self.target_sd.shape == (targets,), "target_mean", f"{targets} numbers")
+        if self.feature_range is not None:
+            require(self.feature_range.shape == (2, encoded), "feature_range", f"two lists of {encoded} numbers")
+        require((self.feature_sd > 0).all() and (self.target_sd > 0).all(), "feature_sd", "numbers above 0")
 
 
-def _require(condition: object, part: str, wanted: str) -> None:
-    if not condition:
-        raise RunDirectoryError(
-            f"The preprocessing record has a `{part}` that is not {wanted}: it was changed. Restore it from a backup, "
-            f"or fit again."
-        )
+def _of_version_1(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a version that refused unseen categories and missing entries."""
+    categories = record.get("categories", {})
+    require(isinstance(categories, Mapping), "categories", "a table")
+    encoders = {name: Encoder(kind=CLOSED, categories=labels(categories, name)).to_dict() for name in categories}
+    return {**record, "version": SCHEMA_VERSION, "encoders": encoders}
 
 
-def _listed(record: Mapping[str, Any], part: str, kinds: tuple[type, ...], wanted: str) -> list[Any]:
-    found = record[part]
-    _require(isinstance(found, list) and all(type(one) in kinds for one in found), part, f"a list of {wanted}")
-    return found
+def _transform(found: Any) -> AbstractTransform | None:
+    is_known = found is None or isinstance(found, AbstractTransform) or found in TARGET_TRANSFORMS
+    require(is_known, "target_transform", f"one of {TARGET_TRANSFORMS.listed()}")
+    return transform_named(found)
 
 
-def _texts(record: Mapping[str, Any], part: str) -> tuple[str, ...]:
-    return tuple(_listed(record, part, (str,), "texts"))
-
-
-def _labels(record: Mapping[str, Any], part: str) -> tuple[Label, ...]:
-    found = _listed(record, part, (str, bool, int, float), "texts or numbers")
-    _require(len(set(found)) == len(found), part, "a list of different labels")
-    return tuple(found)
-
-
-def _numbers(record: Mapping[str, Any], part: str) -> Float[np.ndarray, "number"]:
-    found = _listed(record, part, (int, float), "numbers")
-    _require(all(abs(one) <= LARGEST for one in found), part, "a list of finite numbers")
-    return np.asarray(found, dtype=np.float64)
+def _encoders(record: Mapping[str, Any]) -> dict[str, Encoder]:
+    found = record["encoders"]
+    require(isinstance(found, Mapping), "encoders", "a table")
+    try:
+        return {str(name): Encoder.from_dict(one) for name, one in found.items()}
+    except (ValueError, KeyError, TypeError):
+        require(None, "encoders", "a table of encoders")
+        raise
 
 
 def _check_range(

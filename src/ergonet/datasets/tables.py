@@ -1,9 +1,7 @@
 """From a table with named columns to a data set: choice of task, of columns and of held-out rows."""
 
-import math
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +10,24 @@ import pandas as pd
 from jaxtyping import Float
 
 from ergonet._errors import DataError, SettingError, shown, suggest
+from ergonet.datasets.choosing import Choices, decide, share_of_numbers
 from ergonet.datasets.columns import column_values
 from ergonet.datasets.dataset import Dataset
-from ergonet.datasets.learning import learn
+from ergonet.datasets.frames import as_pandas
+from ergonet.datasets.kinds import TASKS
+from ergonet.datasets.learning import Scaling, learn
 from ergonet.datasets.preprocessing import Preprocessing
+from ergonet.datasets.registry import transform_named
+from ergonet.datasets.row_weights import without_weights
 from ergonet.datasets.splitting import Rows, split_rows
+from ergonet.datasets.suspicion import warn_of_suspects
 from ergonet.datasets.validation import (
     Label,
+    as_float,
     as_labels,
     as_numbers,
     capital,
+    check_counts,
     check_finite,
     check_rows,
     check_seed,
@@ -29,68 +35,86 @@ from ergonet.datasets.validation import (
     is_missing,
     label_classes,
     nearest,
-    row_name,
     shorten,
 )
 
-TASKS = ("classification", "regression")
 _MOST_INFERRED_CLASSES = 20
 
 
 def from_table(
-    frame: pd.DataFrame,
+    frame: Any,
     target: str | Sequence[str],
     *,
     task: str | None = None,
     test_fraction: float = 0.2,
-    test_frame: pd.DataFrame | None = None,
-    one_hot: bool = False,
+    test_frame: Any = None,
+    choices: Choices | None = None,
     seed: int = 0,
+    target_scaling: Scaling | None = None,
+    weights: str | None = None,
+    target_transform: Any = None,
 ) -> Dataset:
     """Split a table, learn the scaling from its training rows, and apply it to all rows.
 
-    Every input column is standardized with the mean and standard deviation of the training rows; columns that are
-    constant there are dropped with a warning. Regression targets are standardized, too. Rows are shuffled before the
-    split, within each class for classification; a held-out row whose class or category occurs in no training row is
-    moved to the training rows with a warning. Both parts keep the order of the file.
+    Numeric columns are standardized with the mean and standard deviation of the training rows, and missing entries
+    become their median, with another column that marks them. Categories become 0/1 columns, or, if there are many, an
+    index for a learned embedding. `choices` says otherwise. Columns that are constant are dropped, texts that differ in
+    every row are left out, and columns that look like identifiers or copies of the target are named, each with a
+    warning. Regression targets are standardized, too. Rows are shuffled before the split, within each class for
+    classification; a held-out row whose class occurs in no training row is moved to the training rows with a warning.
+    Both parts keep the order of the file.
 
     Args:
-        frame: The table; all columns but the targets are inputs.
+        frame: The table, of pandas, Polars or PyArrow; all columns but the targets are inputs.
         target: Name of the target column; several names for regression.
-        task: ``"classification"`` or ``"regression"``; None: `infer_task` decides.
+        task: ``"classification"``, ``"regression"`` or ``"count"``; None: `infer_task` decides.
         test_fraction: Fraction of the rows held out, in [0, 1); ignored with a `test_frame`.
         test_frame: Separate test rows with the columns of `frame`; then all rows of `frame` are for training.
-        one_hot: Encode categorical columns as one 0/1 column per category; otherwise they are an error.
+        choices: Columns to use and their kinds; None: as the table suggests.
         seed: Seed of the split, 0 or larger.
+        target_scaling: How the targets of a regression are scaled, as for `learn`.
+        weights: Name of the column with the weight of each training row, which is not an input; None: 1.
+        target_transform: A monotone transform of the targets of a regression, by name or as an object, applied before
+            they are standardized; None: none.
 
     Returns:
         The data set.
 
     Raises:
         DataError: The table cannot be used; says which column and row, what was found, and what to do.
-        SettingError: `task`, `test_fraction` or `seed` is out of range.
+        SettingError: `task`, `test_fraction`, `seed` or one of the choices is out of range.
     """
+    choices = Choices() if choices is None else choices
+    choices.check()
     check_test_fraction(test_fraction)
     check_seed(seed)
     if task is not None and task not in TASKS:
         raise SettingError(f"`task`: there is no task {shown(task)}. {suggest(task, TASKS)}")
+    frame, of_rows = (
+        (frame, None) if weights is None else without_weights(as_pandas(frame, argument="the table"), weights)
+    )
     table = _Table.read(frame, target, argument="the table")
     task = table.task() if task is None else task
-    values, features = table.targets(task), table.features(one_hot=one_hot)
+    values = table.targets(task)
+    features, decided = decide(table.frame, targets=table.names, choices=choices, argument=table.argument)
     if isinstance(values, list):
         label_classes(values, argument=f"target column {table.names[0]!r} of {table.argument}")
+    warn_of_suspects(features, values, kinds=decided.kinds, target_names=table.names)
     if test_frame is None:
         test = table
-        rows, held_out = table.split(values, features, test_fraction=test_fraction, seed=seed)
+        rows, held_out = table.split(values, test_fraction=test_fraction, seed=seed)
     else:
         test = _Table.read(test_frame, table.names, argument="the test table", minimum_rows=1)
-        rows, held_out = np.arange(len(frame)), np.arange(len(test_frame))
+        rows, held_out = np.arange(len(table.frame)), np.arange(len(test.frame))
     preprocessing = learn(
         {name: column[rows] for name, column in features.items()},
         [values[row] for row in rows] if isinstance(values, list) else values[rows],
         task=task,
         target_names=table.names,
         rows=rows,
+        decided=decided,
+        target_scaling=target_scaling,
+        target_transform=transform_named(target_transform),
     )
     inputs, targets = table.transformed(preprocessing)
     test_inputs, test_targets = (inputs, targets) if test is table else test.transformed(preprocessing)
@@ -105,22 +129,27 @@ def from_table(
         image_shape=None,
         raw_test=_raw_columns(test.frame.iloc[held_out], preprocessing),
         test_rows=held_out,
+        weights=None if of_rows is None else of_rows[rows],
     )
 
 
 def infer_task(values: Any) -> str:
     """Infer the task from the target.
 
-    Classification if the entries are strings, booleans or categorical, or if they are whole numbers (1 or 1.0) with at
-    most 20 distinct values that occur at least twice on average. Otherwise, and for several target columns, regression;
-    also for text that is mostly numbers with more than 20 distinct values (later an error that names the first entry
-    that is not a number). Missing entries are ignored.
+    Classification if the entries are strings, booleans or categorical, or two different whole numbers (1 or 1.0).
+    Regression if some are no whole numbers or there are several target columns, and for text that is mostly numbers
+    with more than 20 distinct values (later an error that names the first entry that is not a number); also for whole
+    numbers of which some are negative and more than 20 differ. Other whole numbers could be classes, counts or a
+    quantity, so they are an error that asks. Missing entries are ignored.
 
     Args:
         values: A pandas Series or an array, [rows], [rows, 1] or [rows, targets].
 
     Returns:
         ``"classification"`` or ``"regression"``.
+
+    Raises:
+        DataError: The entries are whole numbers that could be classes, counts or a quantity.
     """
     if str(getattr(values, "dtype", "")) == "category":
         return "classification"
@@ -129,14 +158,24 @@ def infer_task(values: Any) -> str:
         return "regression"
     entries = [entry for entry in array.reshape(-1).tolist() if not is_missing(entry)]
     if any(isinstance(entry, (str, bool)) for entry in entries):
-        numbers = len(set(entries)) > _MOST_INFERRED_CLASSES and _share_of_numbers(array.reshape(-1)) > 0.5
+        numbers = len(set(entries)) > _MOST_INFERRED_CLASSES and share_of_numbers(array.reshape(-1)) > 0.5
         return "regression" if numbers else "classification"
     if array.dtype.kind in "mM" or not all(isinstance(entry, (int, float)) for entry in entries):
         return "regression"
-    whole = all(isinstance(entry, int) or entry.is_integer() for entry in entries)
+    if not all(isinstance(entry, int) or entry.is_integer() for entry in entries):
+        return "regression"
     distinct = len(set(entries))
-    few = distinct <= _MOST_INFERRED_CLASSES and 2 * distinct <= len(entries)
-    return "classification" if whole and few else "regression"
+    if distinct <= 2:
+        return "classification"
+    if distinct > _MOST_INFERRED_CLASSES and min(entries) < 0:
+        return "regression"
+    counts = ", or count (how often something happened)" if min(entries) >= 0 else ""
+    least, most = as_float(min(entries)), as_float(max(entries))
+    raise DataError(
+        f"The target holds whole numbers, {distinct} different ones from {least:g} to {most:g}, so its "
+        "task cannot be told. Set `--task` (`task` in Python): classification (names of classes), regression (a "
+        f"quantity){counts}."
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +188,7 @@ class _Table:
 
     @classmethod
     def read(cls, frame: Any, target: str | Sequence[str], *, argument: str, minimum_rows: int = 2) -> "_Table":
-        if not isinstance(frame, pd.DataFrame):
-            raise DataError(f"{capital(argument)} must be a pandas DataFrame, got {type(frame).__name__}.")
+        frame = as_pandas(frame, argument=argument)
         names = [str(name) for name in frame.columns]
         repeated = sorted(name for name, count in Counter(names).items() if count > 1)
         if repeated:
@@ -178,28 +216,26 @@ class _Table:
 
     def targets(self, task: str) -> list[Label] | Float[np.ndarray, "rows targets"]:
         """Labels or numbers, checked for missing entries."""
+        if task in ("classification", "count") and self.names[1:]:
+            raise DataError(
+                f"`target`: {task} needs exactly one target column, got {len(self.names)}: "
+                f"{shorten(self.names)}. Fit one model per column, or set task='regression'."
+            )
         if task == "classification":
-            if self.names[1:]:
-                raise DataError(
-                    f"`target`: classification needs exactly one target column, got {len(self.names)}: "
-                    f"{shorten(self.names)}. Fit one model per column, or set task='regression'."
-                )
             return as_labels(self.frame[self.names[0]], argument=f"column {self.names[0]!r} of {self.argument}")
         columns = [
             as_numbers(column_values(self.frame[name]), column=name, argument=self.argument) for name in self.names
         ]
         values = np.stack(columns, axis=1)
         check_finite(values, argument=self.argument, names=self.names)
+        if task == "count":
+            check_counts(values, argument=self.argument, names=self.names)
         return values
 
-    def split(
-        self, values: Any, features: Mapping[str, np.ndarray], *, test_fraction: float, seed: int
-    ) -> tuple[Rows, Rows]:
-        """Split into training and held-out rows so that every class and category occurs in the training rows."""
-        groups = {name: column for name, column in features.items() if column.dtype.kind == "O"}
+    def split(self, values: Any, *, test_fraction: float, seed: int) -> tuple[Rows, Rows]:
+        """Split into training and held-out rows so that every class occurs in the training rows."""
         labels = values if isinstance(values, list) else None
-        if labels is not None:
-            groups = {self.names[0]: np.array(labels, dtype=object)} | groups
+        groups = {} if labels is None else {self.names[0]: np.array(labels, dtype=object)}
         return split_rows(len(self.frame), test_fraction, seed=seed, stratify=labels, groups=groups)
 
     def transformed(self, preprocessing: Preprocessing) -> tuple[np.ndarray, np.ndarray]:
@@ -209,66 +245,8 @@ class _Table:
         )
         return preprocessing.transform(self.frame, argument=self.argument), targets
 
-    def features(self, *, one_hot: bool) -> dict[str, np.ndarray]:
-        """Input columns by name, Float64 or (with `one_hot`) objects; checked over all rows."""
-        found = {name: column_values(self.frame[name]) for name in self.frame.columns if name not in self.names}
-        for name, column in found.items():
-            if column.dtype.kind == "f":
-                check_finite(column[:, None], argument=self.argument, names=[name])
-            elif column.dtype.kind in "mM":
-                raise DataError(
-                    f"Column {name!r} of {self.argument} holds dates or times, the first is {column[0]}. "
-                    "Convert them to numbers, such as days since a reference date, or remove the column."
-                )
-            else:
-                self._check_categories(name, column, found, one_hot=one_hot)
-        return found
-
-    def _check_categories(
-        self, name: str, column: np.ndarray, columns: Mapping[str, np.ndarray], *, one_hot: bool
-    ) -> None:
-        declared = str(self.frame[name].dtype) == "category"
-        if not declared and _share_of_numbers(column) > 0.5:
-            numbers = as_numbers(column, column=name, argument=self.argument)
-            raise DataError(
-                f"Column {name!r} of {self.argument} holds numbers written as text: {shown(column[0])} at "
-                f"{row_name(0)}. Convert it, for example with `frame[{name!r}].astype(float)`."
-                f"{' There are missing values too.' if np.isnan(numbers).any() else ''}"
-            )
-        entries = as_labels(column, argument=f"column {name!r} of {self.argument}")
-        if not one_hot:
-            others = [repr(one) for one in columns if one != name and columns[one].dtype.kind == "O"]
-            also = f" Also not numeric: {shorten(others)}." if others else ""
-            comma = isinstance(entries[0], str) and re.fullmatch(r"[+-]?\d*,\d+", entries[0].strip())
-            advice = (
-                "Use a decimal point in numbers."
-                if comma
-                else "Set `one_hot=True` (`--one-hot` on the command line) to encode categories as 0/1 "
-                "columns, or remove the column."
-            )
-            raise DataError(
-                f"Column {name!r} of {self.argument} is not numeric: {shown(entries[0])} at {row_name(0)}.{also} "
-                f"{advice}"
-            )
-        if len(set(entries)) == len(entries):
-            raise DataError(
-                f"Column {name!r} of {self.argument} has a different category in every row, the first is "
-                f"{shown(entries[0])}: it looks like a name or an identifier. Remove the column."
-            )
-
-
-def _share_of_numbers(column: np.ndarray) -> float:
-    def is_number(entry: Any) -> bool:
-        try:
-            return not math.isnan(float(entry))
-        except (TypeError, ValueError):
-            return False
-
-    present = [entry for entry in column.tolist() if entry is not None]
-    return sum(is_number(entry) for entry in present) / max(len(present), 1)
-
 
 def _raw_columns(frame: pd.DataFrame, preprocessing: Preprocessing) -> Float[np.ndarray, "rows raw_features"]:
-    names = [name for name in preprocessing.kept if name not in preprocessing.categories]
+    names = [name for name in preprocessing.kept if name not in preprocessing.encoders]
     columns = [as_numbers(column_values(frame[name]), column=name, argument="the table") for name in names]
     return np.stack(columns, axis=1) if columns else np.zeros((len(frame), 0))

@@ -190,6 +190,22 @@ def as_targets(
     return as_matrix(array[:, None] if array.ndim == 1 else array, argument=argument, names=names)
 
 
+def check_counts(values: Float[np.ndarray, "rows targets"], *, argument: str, names: Sequence[str]) -> None:
+    """Check that every value is a whole number of at least 0.
+
+    Raises:
+        DataError: One is not; names column, row and value.
+    """
+    bad = (values < 0) | (values != np.floor(values))
+    if bad.any():
+        row, column = (int(one) for one in np.argwhere(bad)[0])
+        raise DataError(
+            f"Column {names[column]!r} of {argument} has {values[row, column]:g} at {row_name(row)}, one of "
+            f"{int(bad.any(axis=1).sum())} rows that are not counts: whole numbers of at least 0. Correct or remove "
+            f"them, or set task='regression' for a quantity."
+        )
+
+
 def as_labels(values: object, *, argument: str) -> list[Label]:
     """Convert class labels of shape [rows] or [rows, 1] to plain Python values of the same type.
 

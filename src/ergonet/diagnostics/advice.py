@@ -8,8 +8,14 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ergonet.diagnostics.finding import COST, DRAWS, MODEL, MODES, Finding, listed, number, shown_rhat
-from ergonet.diagnostics.held_out import are_settled, judge_calibration, judge_members
+from ergonet.diagnostics.finding import COST, DRAWS, MODEL, MODES, Finding, beside, listed, number, shown_rhat, stated
+from ergonet.diagnostics.held_out import (
+    are_settled,
+    are_unjudged,
+    judge_calibration,
+    judge_members,
+    without_judgement,
+)
 
 LARGEST_RHAT: Final = 1.01
 SMALLEST_ESS_PER_CHAIN: Final = 100
@@ -164,8 +170,10 @@ def _disagreement(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) ->
         by_held_out_rows = judge_members(metrics)
         if by_held_out_rows:
             return by_held_out_rows
+        if are_unjudged(metrics):
+            return [without_judgement(metrics)]
         sentence = (
-            f"The chains disagree about predictions: R-hat is {shown_rhat(largest)} and should be "
+            f"The chains disagree about predictions: R-hat is {shown_rhat(largest, LARGEST_RHAT)} and should be "
             f"at most {LARGEST_RHAT}. Use a longer warm-up and more draws.{_WEIGHTS_NEED_NOT_MIX}"
         )
     elif not math.isnan(largest):
@@ -198,9 +206,10 @@ def _few_draws(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
         more = f"about {_rounded_up(factor)} times as many draws" if math.isfinite(factor) else "many more draws"
         already_said = number(diagnostics, "max_rhat_function") > LARGEST_RHAT
         sentence = (
-            f"The worst-mixing prediction has an effective sample size (ESS) of only {smallest:.0f}; it should be at "
-            f"least {SMALLEST_ESS_PER_CHAIN} per chain, {needed} in all. Run {more}, or use a kernel "
-            f"with longer trajectories.{'' if already_said else _WEIGHTS_NEED_NOT_MIX}"
+            "The worst-mixing prediction has an effective sample size (ESS) of only "
+            f"{beside(smallest, float(needed), decimals=0)}; it should be at least {SMALLEST_ESS_PER_CHAIN} per chain, "
+            f"{needed} in all. Run {more}, or use a kernel with longer trajectories."
+            f"{'' if already_said else _WEIGHTS_NEED_NOT_MIX}"
         )
     return [Finding(problem=True, sentence=sentence)]
 
@@ -210,9 +219,11 @@ def _scales(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[
     largest, smallest = number(diagnostics, "max_rhat_scales"), number(diagnostics, "min_ess_bulk_scales")
     found = []
     if largest > LARGEST_RHAT:
-        found.append(f"R-hat is {shown_rhat(largest)} and should be at most {LARGEST_RHAT}")
+        found.append(f"R-hat is {shown_rhat(largest, LARGEST_RHAT)} and should be at most {LARGEST_RHAT}")
     if smallest < needed:
-        found.append(f"the smallest ESS is {smallest:.0f} and should be at least {needed}")
+        found.append(
+            f"the smallest ESS is {beside(smallest, float(needed), decimals=0)} and should be at least {needed}"
+        )
     if not found:
         return []
     of_modes = _are_of_modes(metrics, diagnostics)  # each of which has scales of its own
@@ -234,9 +245,10 @@ def _energy(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list
     return [
         Finding(
             problem=True,
-            sentence=f"The energy mixes too slowly: E-BFMI is {smallest:.2f} and should be at "
-            f"least {SMALLEST_E_BFMI}, so the tails of the posterior may be missed. Use a longer warm-up; if "
-            "that does not help, use a prior with lighter tails, fixed scales, or a non-centered parametrization.",
+            sentence="The energy mixes too slowly: "
+            f"E-BFMI is {beside(smallest, SMALLEST_E_BFMI, decimals=2)} and should be at least {SMALLEST_E_BFMI}, so "
+            "the tails of the posterior may be missed. Use a longer warm-up; if that does not help, use a prior with "
+            "lighter tails, fixed scales, or a non-centered parametrization.",
         )
     ]
 
@@ -351,11 +363,12 @@ def _rejected(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
 
 
 def _are_of_modes(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> bool:
-    return number(diagnostics, "max_rhat_function") > LARGEST_RHAT and are_settled(metrics)
+    is_apart = number(diagnostics, "max_rhat_function") > LARGEST_RHAT
+    return is_apart and (are_settled(metrics) or are_unjudged(metrics))
 
 
 _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], ...] = (
-    _stopped,
+    *(stated, _stopped),
     _stuck,
     _nonfinite,
     _rounding,

@@ -7,8 +7,14 @@ from typing import Any, Final
 
 DRAWS: Final = "draws"
 MODES: Final = "modes"
+UNJUDGED: Final = "unjudged"
 MODEL: Final = "model"
 COST: Final = "cost"
+FALLBACK: Final = "fallback"  # in metrics and `about`: what predicts if there are no draws
+RECALIBRATION: Final = "recalibration"  # in metrics: how predictions are recalibrated
+UNTIL: Final = "until"  # in metrics and `about`: the stop rule, and whether it is met
+
+_MOST_DECIMALS = 15
 
 
 @dataclass(frozen=True)
@@ -19,7 +25,8 @@ class Finding:
         problem: True if the results should not be trusted as they are.
         sentence: what is wrong and what to change, in plain words.
         subject: `DRAWS`, whether they are draws from the posterior; `MODES`, that the chains are in different ones;
-            `MODEL`, which does not describe the held-out rows; or `COST`, which was higher than necessary.
+            `UNJUDGED`, the same without held-out rows to judge them; `MODEL`, which does not describe the held-out
+            rows; or `COST`, which was higher than necessary.
     """
 
     problem: bool
@@ -41,6 +48,29 @@ def listed(noun: str, indices: Sequence[int]) -> str:
     return f"{noun}s {', '.join(names[:-1])} and {names[-1]} (counted from 0)"
 
 
-def shown_rhat(value: float) -> str:
-    """Two digits above one: ``1.012``, ``2.35`` or ``infinite``."""
-    return "infinite" if math.isinf(value) else f"{value:.3f}" if value < 1.1 else f"{value:.2f}"
+def shown_rhat(value: float, *limits: float) -> str:
+    """Two digits above one, or as many as show on which side of a limit it is: ``1.012``, ``2.35`` or ``infinite``."""
+    return beside(value, *limits, decimals=3 if value < 1.1 else 2)
+
+
+def beside(value: float, *limits: float, decimals: int) -> str:
+    """A figure for a sentence or table that says its limits: it lies on the same side of each as the value.
+
+    It has so many decimals, or more where rounding would move it onto or across a limit: ``1.0102`` beside 1.01.
+    """
+    if not math.isfinite(value):
+        return "unknown" if math.isnan(value) else "infinite" if value > 0 else "minus infinite"
+    while decimals < _MOST_DECIMALS and any(_side(round(value, decimals), one) != _side(value, one) for one in limits):
+        decimals += 1
+    return f"{value:.{decimals}f}"
+
+
+def _side(value: float, limit: float) -> int:
+    return (value > limit) - (value < limit)
+
+
+def stated(metrics: Mapping[str, Any], _diagnostics: Mapping[str, Any]) -> list[Finding]:
+    """What a run says itself: what predicts instead of draws, and that its stop rule is not met."""
+    instead, until = metrics.get(FALLBACK), metrics.get(UNTIL) or {"met": True}
+    found = [Finding(problem=True, sentence=str(instead["sentence"]))] if instead else []
+    return found if until["met"] else [*found, Finding(problem=False, sentence=str(until["sentence"]))]

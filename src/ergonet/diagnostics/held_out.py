@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ergonet.diagnostics.finding import MODEL, MODES, Finding, listed, number, shown_rhat
+from ergonet.diagnostics.finding import MODEL, MODES, UNJUDGED, Finding, beside, listed, number, shown_rhat
 
 FEWEST_MEMBERS: Final = 4  # with three, an outlier must be 79 times as far away as the other two are from each other
 LARGEST_CALIBRATION_ERROR: Final = 0.05  # beyond what chance explains
@@ -21,6 +21,25 @@ def judge_members(metrics: Mapping[str, Any]) -> list[Finding]:
     if not _can_judge(metrics):
         return []
     return [Finding(problem=True, sentence=one) for one in _off(metrics["ensemble"])] or [_modes(metrics)]
+
+
+def are_unjudged(metrics: Mapping[str, Any]) -> bool:
+    """Whether chains have a warm start, so that they are likely to be in different modes, and there are no scores."""
+    is_ensemble = bool(metrics.get("warm_start")) and number(metrics, "num_chains") >= FEWEST_MEMBERS
+    return is_ensemble and not metrics.get("ensemble")
+
+
+def without_judgement(metrics: Mapping[str, Any]) -> Finding:
+    """What can be said about chains that disagree after a warm start, without held-out rows."""
+    rhat = shown_rhat(number(metrics.get("diagnostics") or {}, "max_rhat_function"))
+    return Finding(
+        problem=False,
+        subject=UNJUDGED,
+        sentence=f"{number(metrics, 'num_chains'):.0f} chains in different modes (R-hat of the predictions is {rhat}), "
+        "averaged; the spread between them is in the intervals. These are not draws from one converged posterior, and "
+        "without held-out rows nothing shows whether the chains are settled and equally good: score the predictions on "
+        "rows that were not used.",
+    )
 
 
 def judge_calibration(metrics: Mapping[str, Any], _diagnostics: Mapping[str, Any]) -> list[Finding]:
@@ -121,7 +140,8 @@ def _modes(metrics: Mapping[str, Any]) -> Finding:
     rhat, precision = shown_rhat(number(diagnostics, "max_rhat_function")), number(table, "smallest_ess_within")
     share, more = f"{100 * number(table, 'between_share'):.0f} %", ""
     if precision < USEFUL_ESS:
-        more = f" Within its modes the worst prediction is worth {precision:.0f} independent draws: more draws help."
+        worth = beside(precision, float(USEFUL_ESS), decimals=0)
+        more = f" Within its modes the worst prediction is worth {worth} independent draws: more draws help."
     return Finding(
         problem=False,
         subject=MODES,

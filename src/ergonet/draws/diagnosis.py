@@ -9,6 +9,7 @@ import numpy as np
 from ergonet.diagnostics.advice import advise
 from ergonet.diagnostics.chains import ess_bulk, stuck_chains
 from ergonet.diagnostics.energy import e_bfmi, has_momentum
+from ergonet.diagnostics.finding import UNTIL
 from ergonet.diagnostics.function_space import ConvergenceSummary, summarize
 from ergonet.diagnostics.performance import mean_per_draw, saturated_share
 from ergonet.draws.quantities import draw_weights, learned_scales, monitored
@@ -100,7 +101,7 @@ def alarms(record: Record) -> list[str]:
         "rounding_error": record.about.get("rounding_error"),
     }
     counts = {"num_chains": record.num_chains, "num_draws": record.num_draws, "thin": record.about.get("thin", 1)}
-    counts["stopped_by"] = record.about.get("stopped_by")
+    counts |= {name: record.about.get(name) for name in ("stopped_by", UNTIL)}
     return advise(counts | {"diagnostics": found})
 
 

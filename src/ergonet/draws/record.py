@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ergonet import _notebook
 from ergonet._errors import CapabilityError
 from ergonet.target.contract import AbstractTarget
 
@@ -13,7 +14,7 @@ CHUNK_BYTES = 64 * 2**20
 LazyOrNot = Mapping[str, Any]  # NumPy arrays by name; a check of their types would read those that are on disk
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Record:
     """Draws of a run.
 
@@ -50,6 +51,22 @@ class Record:
     target: AbstractTarget | None = field(default=None, repr=False)
     curve: LazyOrNot | None = field(default=None, repr=False)
     running_summary: Any = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return _notebook.line(self, self._facts())
+
+    def _repr_html_(self) -> str:
+        return _notebook.table(self, self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        """What a reader wants to know first, without reading or computing anything."""
+        facts: dict[str, object] = {"kernel": self.about.get("kernel", "unknown"), "chains": self.num_chains}
+        facts |= {"draws": self.num_draws, "coordinates": self.positions.shape[2]}
+        if self.about.get("stopped_by"):
+            facts["stopped_by"] = self.about["stopped_by"]
+        if "total" in self.seconds:
+            facts["seconds"] = f"{self.seconds['total']:.1f}"
+        return facts
 
     @property
     def num_chains(self) -> int:

@@ -10,8 +10,8 @@ import os
 import shutil
 import warnings
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +72,10 @@ class _Sides:
         return self.beside / "previous"
 
     @property
+    def interim(self) -> Path:
+        return self.beside / "interim"
+
+    @property
     def is_unfinished(self) -> bool:
         """Whether a run that can be continued is beside the place."""
         from ergonet.draws.checkpoint import FINGERPRINT
@@ -87,7 +91,12 @@ class _Sides:
             elif self.new.exists():  # somebody else put something in the place meanwhile
                 return
             self.retire()
-        for scratch in (_Sides(self.new, self.content).beside, rubbish, *([] if keeps_new else [self.new])):
+        for scratch in (
+            _Sides(self.new, self.content).beside,
+            self.interim,
+            rubbish,
+            *([] if keeps_new else [self.new]),
+        ):
             shutil.rmtree(scratch, ignore_errors=True)
 
     def retire(self) -> Path | None:
@@ -195,6 +204,23 @@ class Claim:
                 f"kept: `{previous}`. Move it to another place.",
                 stacklevel=2,
             )
+
+    @contextmanager
+    def interim(self) -> Generator[Path]:
+        """A folder that takes the free place at the end of the block, while the new content stays beside it.
+
+        If the new content takes the place later, it replaces this.
+
+        Raises:
+            RunDirectoryError: something else is in the place now.
+        """
+        folder = self._sides.interim
+        shutil.rmtree(folder, ignore_errors=True)
+        yield folder
+        if os.path.lexists(self.path):
+            raise RunDirectoryError(f"`{self.path}` was created by another program meanwhile. Move it away.")
+        folder.rename(self.path)
+        sync([self.path.parent])
 
     def close(self) -> None:
         """Delete new content that is not in its place, unless it is preserved, and free the lock; may be repeated."""

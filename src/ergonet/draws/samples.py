@@ -13,7 +13,7 @@ from ergonet.draws.record import Record
 from ergonet.target.contract import AbstractTarget
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Samples(Record):
     """Draws of a run: a `Record`, which documents the attributes, with methods for the most common operations."""
 
@@ -73,9 +73,17 @@ class Samples(Record):
         """
         return summary.summary_table(self)
 
-    def to_datatree(self, *, log_likelihood: bool = False) -> Any:
-        """Convert to an ArviZ `DataTree`, optionally with the log likelihood of each row, computed in chunks."""
-        return arviz.to_datatree(self, log_likelihood=log_likelihood)
+    def to_datatree(self, *, log_likelihood: bool = False, posterior_predictive: bool = False) -> Any:
+        """Convert to an ArviZ `DataTree`, optionally with what `arviz_stats.loo` and predictive plots need.
+
+        Args:
+            log_likelihood: whether to add the log likelihood of each row.
+            posterior_predictive: whether to add targets simulated from every draw, and the observed ones.
+
+        Raises:
+            CapabilityError: the target is unknown or cannot compute them.
+        """
+        return arviz.to_datatree(self, log_likelihood=log_likelihood, posterior_predictive=posterior_predictive)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write positions, statistics and tuning as a Zarr group with a manifest; no pickle.

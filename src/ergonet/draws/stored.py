@@ -35,7 +35,10 @@ def chunk_name(block: Block, separator: str) -> str:
 
 
 class StoredArray:
-    """An array on disk, read lazily; indexed by integers, slices and index arrays."""
+    """An array on disk, read lazily; indexed by integers, slices and index arrays.
+
+    Numbers that are stored in half precision are read in single precision.
+    """
 
     def __init__(
         self,
@@ -86,8 +89,8 @@ class StoredArray:
 
     @property
     def dtype(self) -> np.dtype:
-        """Type of the numbers."""
-        return self._array.dtype
+        """Type of the numbers, as they are read."""
+        return np.dtype(np.float32) if self._array.dtype == np.float16 else self._array.dtype
 
     @property
     def ndim(self) -> int:
@@ -111,7 +114,7 @@ class StoredArray:
         if all(self._is_there(block) and self._is_original(block) for block in blocks):
             try:
                 self._require_room(blocks)
-                return np.asarray(self._array[index])
+                return np.asarray(self._array[index], self.dtype)
             except _UNREADABLE as error:
                 cause = error
         fault = next(filter(None, map(self.fault, blocks)), None)

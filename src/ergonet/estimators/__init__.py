@@ -1,7 +1,7 @@
-"""Estimators with the scikit-learn interface: `BayesianClassifier` and `BayesianRegressor`."""
+"""Estimators with the scikit-learn interface."""
 
 from ergonet._errors import SamplingWarning
 from ergonet.estimators.classifier import BayesianClassifier
-from ergonet.estimators.regressor import BayesianRegressor
+from ergonet.estimators.regressor import BayesianCountRegressor, BayesianRegressor
 
-__all__ = ["BayesianClassifier", "BayesianRegressor", "SamplingWarning"]
+__all__ = ["BayesianClassifier", "BayesianCountRegressor", "BayesianRegressor", "SamplingWarning"]

@@ -1,30 +1,48 @@
-"""Base class of both estimators: scaling, sampling, saving."""
+"""Base class of the estimators: scaling, sampling, saving."""
 
 import os
+import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ergonet._errors import SamplingWarning
-from ergonet.assembly import build
+from ergonet import _notebook
+from ergonet._checks import is_number
+from ergonet._errors import CapabilityError, SamplingWarning, TimeLimitError
+from ergonet.assembly import build, planning
 from ergonet.assembly.build import Task
+from ergonet.assembly.default import Table
+from ergonet.assembly.likelihoods import target_scaling, with_unit
 from ergonet.assembly.rules import read_table
-from ergonet.assembly.settings import ModelSettings, NetworkSettings, RunSettings
+from ergonet.assembly.settings import ModelSettings, NetworkSettings, RunSettings, Settings
+from ergonet.baselines.fallback import fall_back
+from ergonet.baselines.forecast import Rows
+from ergonet.datasets.frames import as_frame_or_array
 from ergonet.datasets.learning import learn, unscaled
-from ergonet.diagnostics.advice import advise
-from ergonet.estimators import saving
+from ergonet.diagnostics.advice import find
+from ergonet.diagnostics.finding import UNJUDGED
+from ergonet.estimators import keeping, saving, updating
 from ergonet.estimators.parameters import parameter, parameter_of
+from ergonet.estimators.validating import within_double_precision
+from ergonet.estimators.weights import weighted_rows
+from ergonet.inference.compiled import keep_compiled_programs
+from ergonet.inference.progress import choose_progress
 from ergonet.inference.registry import WARM_STARTS
 from ergonet.inference.run import sample
+from ergonet.inference.until import Until
 from ergonet.models.registry import LIKELIHOODS, PRIORS
-from ergonet.prediction.predictive import Prediction, predict
+from ergonet.prediction.predictive import Prediction, Predictor
+from ergonet.prediction.units import UnitsPredictor
+from ergonet.runs.facts import facts
+from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.registry import KERNELS
 
 SEEDS = 2**31 - 1
@@ -32,31 +50,37 @@ SEEDS = 2**31 - 1
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BayesianEstimator(BaseEstimator):
-    """Base of `BayesianClassifier` and `BayesianRegressor`; fitted attributes are described there.
+    """Base of the classifier and the regressors; fitted attributes are described there.
 
     scikit-learn may set a parameter to any value, hence `| Any`; `fit` validates the parameters.
     """
+
+    task: ClassVar[str]
 
     hidden: Any = parameter_of(NetworkSettings, "hidden")
     activation: str | Any = parameter_of(NetworkSettings, "activation")
     bias: bool | Any = parameter_of(NetworkSettings, "bias")
     prior: Any = parameter(
         None,
-        f"None: N(0, 1 / fan_in) for weights and N(0, 1) for biases, with output weights 4 times as wide for a "
-        f"classifier and 2 times for a regressor; a name: {PRIORS.listed()}; a table such as `{{'name': "
+        f"None: that of the default network; with `hidden`, N(0, 1 / fan_in) for weights and N(0, 1) for biases, with "
+        f"output weights 4 times as wide for a classifier and 2 times for a regressor; a name: {PRIORS.listed()}; a "
+        f"table such as `{{'name': "
         f"'normal-gamma', "
         f"'parametrization': 'centered'}}`; a prior; or a mapping of leaf patterns (`layers.0.weight`, `*.bias`) to "
         f"any of these.",
     )
     likelihood: Any = parameter(
         None,
-        f"None: Gaussian for a regressor, Bernoulli for two classes, else categorical; a name: {LIKELIHOODS.listed()}; "
-        f"a table of `name` and settings; or a likelihood. A regressor's is in scaled units.",
+        f"None: Gaussian with noise per row for a regressor, negative binomial for counts, Bernoulli for two classes, "
+        f"else categorical; a name: {LIKELIHOODS.listed()}; a table of `name` and settings; or a likelihood. A "
+        f"regressor's is in scaled units; targets are scaled as its values allow.",
     )
     kernel: Any = parameter(
         None,
-        f"None: `ergonet.NUTS()`; a name: {KERNELS.listed()}; settings such as `{{'name': 'hmc', 'num_steps': 32}}`; "
-        f"or a kernel. Only for hierarchical priors: {KERNELS.listed('hyperparameters')}.",
+        f"None: chosen by the table; a name: {KERNELS.listed()}; settings such as `{{'name': 'hmc', 'num_steps': "
+        f"32}}`; or a kernel. With a kernel, the table chooses nothing else of the run: 4 chains of 500 and 500 "
+        f"transitions without a warm start, unless they are set. Only for hierarchical priors: "
+        f"{KERNELS.listed('hyperparameters')}.",
     )
     num_chains: int | Any = parameter_of(RunSettings, "num_chains")
     num_warmup: int | Any = parameter_of(RunSettings, "num_warmup")
@@ -64,14 +88,22 @@ class BayesianEstimator(BaseEstimator):
     thin: int | Any = parameter_of(RunSettings, "thin")
     start: Any = parameter(
         None,
-        f"None: chains start from draws of the prior; a name: {WARM_STARTS.listed()}; a table of `name` and settings; "
+        f"None: chosen by the table; `none`: chains start from draws of the prior; a name: {WARM_STARTS.listed()}; a "
+        f"table of `name` and settings; "
         f"or an `ergonet.WarmStart`, the `warm_start` of `ergonet.sample`. In scikit-learn, `warm_start` is something "
         f"else: going on from the previous fit.",
+    )
+    until: Any = parameter(
+        None,
+        "An `ergonet.Until`, such as `Until(ess=400, rhat=1.01)`, or a table of its settings: `fit` stops once the "
+        "predictions of training rows are so good. `num_draws` is then the most, by default ten times as many as else.",
     )
     time_limit: float | Any = parameter(
         None,
         "Seconds after which `fit` stops and keeps the draws that every chain has, with a warning; None: no limit. "
-        "Compilation counts, but cannot be interrupted.",
+        "Compilation counts. If all counts and `start` are left as they are, a short probe chooses chains, warm-up and "
+        "draws that fit. Without a draw of every chain, predictions are those of the networks that `start` has "
+        "found, or else of ridge or logistic regression; the warning and `samples_.about['fallback']` say which.",
     )
     standardize: bool | Any = parameter(
         True, "Scale inputs, and targets of a regressor, to mean 0 and sd 1 on the training rows."
@@ -80,31 +112,84 @@ class BayesianEstimator(BaseEstimator):
     progress: bool | Any = parameter(False, "Whether to show progress.")
     random_state: Any = parameter(None, "None, an integer, or a NumPy `RandomState`.")
 
-    def _fit_network(self, x: np.ndarray, target: np.ndarray, *, task: str, target_names: tuple[str, ...]) -> None:
+    def _fit_network(
+        self, x: np.ndarray, target: np.ndarray, *, target_names: tuple[str, ...], weights: np.ndarray | None = None
+    ) -> None:
         """Learn the scaling, sample the posterior, and warn about problems."""
+        began = time.perf_counter()
+        keep_compiled_programs()
         features = {name: x[:, index] for index, name in enumerate(self._columns(x.shape[1]))}
-        scaling = learn if self.standardize else unscaled
-        self.preprocessing_ = scaling(features, target, task=task, target_names=target_names)
-        targets = self.preprocessing_.transform_target(target, argument="`y`")
-        self._fitted_settings, self._num_train = self.model_settings(), len(x)
-        self.model_ = build.model(self._fitted_settings, Task.of(self.preprocessing_))
-        posterior = self.model_.condition(self._scaled(x), targets)
-        seed = check_random_state(self.random_state).randint(SEEDS)
-        self.samples_ = sample(
-            posterior,
-            build.kernel(self._fitted_settings),
-            num_chains=self.num_chains,
-            num_warmup=self.num_warmup,
-            num_draws=self.num_draws,
-            thin=self.thin,
-            warm_start=self.start,
-            seed=int(seed),
-            devices=self.devices,
-            progress=self.progress,
-            time_limit=self.time_limit,
+        settings = self.model_settings()
+        scaling = unscaled
+        if self.standardize:
+            scaling = partial(learn, target_scaling=target_scaling(settings.likelihood, self.task))
+        self.preprocessing_ = scaling(
+            features, target, task=self.task, target_names=target_names, target_transform=self._transform()
         )
+        targets = self.preprocessing_.transform_target(target, argument="`y`")
+        chosen = build.choose(
+            Settings(**vars(settings), run=self._run_settings()), Table.of(self.preprocessing_, targets)
+        )
+        self._fitted_settings = replace(chosen, likelihood=with_unit(chosen.likelihood, self.task, targets))
+        self._num_train, self._rows = len(x), updating.TrainingRows(self._scaled(x), targets, weights)
+        self.model_ = build.model(self._fitted_settings, Task.of(self.preprocessing_))
+        posterior = self._rows.condition(self.model_)
+        seed = int(check_random_state(self.random_state).randint(SEEDS))
+        kernel = build.kernel(self._fitted_settings)
+        run = self._planned(posterior, kernel, seed=seed, began=began)
+        self._fitted_settings = replace(self._fitted_settings, run=run)
+        try:
+            samples = sample(
+                posterior,
+                kernel,
+                num_chains=run.num_chains,
+                num_warmup=run.num_warmup,
+                num_draws=run.num_draws,
+                thin=self.thin,
+                warm_start=run.warm_start,
+                seed=seed,
+                devices=self.devices,
+                progress=self.progress,
+                time_limit=self._left(began),
+                until=run.until,
+            )
+        except TimeLimitError as error:
+            self._fall_back(error, Rows(self._rows.x, targets, len(self.preprocessing_.classes)), seed=seed)
+            return
+        self.use(samples)
         self.diagnostics_ = self.samples_.diagnostics()
         self._warn()
+
+    def _left(self, began: float) -> Any:
+        """Seconds left of the time limit; a limit that is none is left to the check of `sample`."""
+        if not is_number(self.time_limit) or self.time_limit <= 0:
+            return self.time_limit
+        return max(self.time_limit - (time.perf_counter() - began), 1e-3)
+
+    def _planned(self, posterior: Any, kernel: Any, *, seed: int, began: float) -> RunSettings:
+        """Chains and lengths: as given, or what fits in a time limit if all are left as they are by default."""
+        run, left = self._fitted_settings.run, self._left(began)
+        is_open = (
+            self.start is None
+            and self.until is None
+            and all(getattr(self, name) == getattr(RunSettings, name) for name in planning.COUNTS)
+        )
+        if not (is_open and is_number(left) and left > 0 and isinstance(kernel, AbstractKernel)):
+            return run
+        until = time.perf_counter() + left
+        limited = replace(run, time_limit=self.time_limit, seed=seed, devices=self.devices)
+        chosen, said = planning.planned(replace(self._fitted_settings, run=limited), posterior, kernel, until=until)
+        choose_progress(self.progress).say(said)
+        return chosen.run
+
+    def _fall_back(self, error: TimeLimitError, rows: Rows, *, seed: int) -> None:
+        """Predict without draws: from the chains after a warm start, or as a linear baseline."""
+        found = fall_back(error, rows, task=self.task, seed=seed)
+        self._fitted_settings = found.settings(self._fitted_settings)
+        self.model_ = build.model(self._fitted_settings, Task.of(self.preprocessing_))
+        self.use(found.samples)
+        self.diagnostics_ = {}
+        warnings.warn(f"{found.sentence} {error}", SamplingWarning, stacklevel=4)
 
     def model_settings(self) -> ModelSettings:
         """The settings of the model and the sampler, from the parameters."""
@@ -116,6 +201,17 @@ class BayesianEstimator(BaseEstimator):
             likelihood = {**named, "units": build.SCALED}
         return ModelSettings(network=network, prior=self.prior, likelihood=likelihood, kernel=self.kernel)
 
+    def _transform(self) -> Any:
+        """The transform of the targets; None: there is none."""
+        return None
+
+    def _run_settings(self) -> RunSettings:
+        """Chains and lengths as they were given; `sample` checks them."""
+        counts = {name: getattr(self, name) for name in ("num_chains", "num_warmup", "num_draws", "thin")}
+        rule = Until.of(self.until)
+        given = {} if rule is None else {f"until_{name}": value for name, value in vars(rule).items()}
+        return RunSettings(**counts, **given, warm_start=self.start)
+
     def _warn(self) -> None:
         """Issue one warning with a sentence per problem, except divergences, which have been reported before."""
         metrics = {
@@ -123,12 +219,17 @@ class BayesianEstimator(BaseEstimator):
             "num_draws": self.samples_.num_draws,
             "kernel": self.samples_.about.get("kernel"),
             "dim": self.model_.dim,
+            "warm_start": "warm_start" in self.samples_.about,
             "diagnostics": self.diagnostics_ | {"divergences": 0, "nonfinite": 0, "stuck_chains": []},
         }
-        sentences, stopped = advise(metrics), self.samples_.about.get("stopped_by")
+        found = [one for one in find(metrics) if one.subject != UNJUDGED]  # that is what the default is: no problem
+        sentences, stopped = [one.sentence for one in found], self.samples_.about.get("stopped_by")
         if stopped:
             count = self.samples_.num_draws
-            sentences = [f"Stopped by {stopped}: {count} of {self.num_draws} draws of each chain.", *sentences]
+            sentences = [
+                f"Stopped by {stopped}: {count} of {self._fitted_settings.run.num_draws} draws of each chain.",
+                *sentences,
+            ]
         if sentences:
             warnings.warn(" ".join(sentences), SamplingWarning, stacklevel=4)
 
@@ -140,16 +241,85 @@ class BayesianEstimator(BaseEstimator):
     def _scaled(self, x: np.ndarray) -> np.ndarray:
         return self.preprocessing_.transform(x, argument="`X`")
 
-    def _inputs(self, X: Any) -> np.ndarray:
+    def scaled_inputs(self, X: Any) -> np.ndarray:
         """Validate and scale the inputs of new rows."""
         check_is_fitted(self, "samples_")
-        return self._scaled(np.asarray(validate_data(self, X, reset=False, dtype=np.float64)))
+        with within_double_precision(("X", X)):
+            x = validate_data(self, as_frame_or_array(X), reset=False, dtype=np.float64)
+        return self._scaled(np.asarray(x))
 
     def _predict(self, X: Any, *, levels: tuple[float, ...] = ()) -> Prediction:
-        inputs = self._inputs(X)
-        return predict(self.samples_, inputs, model=self.model_, levels=levels)
+        predictor = UnitsPredictor(self.predictor(), self.preprocessing_)
+        return predictor.predict(self.scaled_inputs(X), levels=levels)
 
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    def _update(self, X: Any, target: Any, sample_weight: Any) -> None:
+        """Update with rows whose targets are as `preprocessing_.transform_target` takes them."""
+        x, target, weights = weighted_rows(np.asarray(X), np.asarray(target), sample_weight, fewest=1)
+        inputs, targets = self._scaled(x), self.preprocessing_.transform_target(target, argument="`y`")
+        seed = int(check_random_state(self.random_state).randint(SEEDS))
+        old, new = getattr(self, "_rows", None), updating.TrainingRows(inputs, targets, weights)
+        if old is None:
+            raise CapabilityError(
+                f"`update` needs the rows that this {type(self).__name__} was fitted to, which files do not have. "
+                f"Update it in the process that fitted it, or fit again with all rows."
+            )
+        settings = self._fitted_settings
+        run = replace(settings.run, thin=self.thin)
+        fit = updating.Fit(self.model_, build.kernel(settings), run, self.samples_, self.devices, self.progress)
+        self.use(updating.updated(fit, old, new, seed=seed))
+        self._rows = old.with_new(new)
+        self._num_train, self.update_ = len(self._rows.x), self.samples_.about["update"]
+        self.diagnostics_ = self.samples_.diagnostics()
+
+    def use(self, samples: Any) -> None:
+        """Predict with other draws from now on."""
+        self.samples_, self._ready = samples, Predictor(samples, self.model_)
+
+    def predictor(self) -> Predictor:
+        """The draws, ready for predictions of scaled inputs; they are read once, when it first predicts."""
+        check_is_fitted(self, "samples_")
+        return self._ready if self._ready.samples is self.samples_ else Predictor(self.samples_, self.model_)
+
+    def compress(self, k: int | Any, X: Any = None) -> Any:
+        """A copy of the estimator with k weighted networks that keep the predictive mean and variance of rows.
+
+        `print` it to see the measured loss, which is also `samples_.about["compressed"]`.
+
+        Args:
+            k: number of networks, at least 1.
+            X: the rows `[rows, features]`; None: the training rows, which an estimator has unless it was loaded.
+
+        Raises:
+            CapabilityError: X is None, and the estimator was loaded.
+            SettingError: k is out of its range.
+        """
+        check_is_fitted(self, "samples_")
+        return keeping.compressed(self, k, X)
+
+    def export_onnx(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write all networks with the scaling as one ONNX graph; needs `pip install ergonet[onnx]`.
+
+        Its input is `x`, Float64 `[rows, features]`. Its outputs are `mean` and `sd`, in the units of y, or
+        `probabilities` and `sd`, their standard deviation over networks. They are those of the estimator within
+        rounding in single precision.
+
+        Raises:
+            CapabilityError: `onnx` is not installed, or the network or the likelihood has no counterpart in a graph.
+            RunDirectoryError: the file exists, and `overwrite` is not set.
+        """
+        check_is_fitted(self, "samples_")
+        return keeping.exported(self, Path(path), overwrite=overwrite)
+
+    def __str__(self) -> str:
+        if not hasattr(self, "samples_"):
+            return super().__str__()
+        parts = self.parts()
+        found = facts(parts.settings, parts.preprocessing, self.model_, parts.samples)
+        return _notebook.printed(type(self).__name__, found)
+
+    def save(
+        self, path: str | os.PathLike[str], *, overwrite: bool = False, precision: str | Any = None, X: Any = None
+    ) -> Path:
         """Write the fitted estimator as a run directory of TOML, JSON and Zarr; no pickle.
 
         `ergonet predict`, `diagnose` and `verify` take it as they take that of `ergonet fit`.
@@ -157,13 +327,18 @@ class BayesianEstimator(BaseEstimator):
         Args:
             path: the folder to create.
             overwrite: replace a folder that has nothing but such a run, once the new one is complete.
+            precision: "float16" rounds the draws, for half the size; `print` of the loaded estimator states what that
+                changes, measured on X. None: all digits.
+            X: rows for that measurement; None: the training rows, which an estimator has unless it was loaded.
 
         Raises:
-            CapabilityError: a parameter is an object that cannot be written as text; give it by name.
+            CapabilityError: a parameter is an object that cannot be written as text; give it by name. Or X is None, and
+                the estimator was loaded.
             RunDirectoryError: the folder exists, contains files that Ergonet did not write, or has another writer.
+            SettingError: `precision` is something else, or a draw is too large for it.
         """
         check_is_fitted(self, "samples_")
-        saving.save(self, Path(path), overwrite=overwrite)
+        saving.save(self, Path(path), overwrite=overwrite, samples=keeping.stored(self, precision, X))
         return Path(path)
 
     @classmethod
@@ -200,7 +375,8 @@ class BayesianEstimator(BaseEstimator):
             self.feature_names_in_ = np.array(parts.fitted["feature_names_in_"], dtype=object)
         self.preprocessing_, self._fitted_settings = parts.preprocessing, parts.settings
         self.model_ = build.model(parts.settings, Task.of(parts.preprocessing))
-        self.diagnostics_, self.samples_ = dict(parts.diagnostics), parts.samples
+        self.diagnostics_ = dict(parts.diagnostics)
+        self.use(parts.samples)
 
     def _own(self) -> dict[str, Any]:
         """Fitted attributes that only this kind of estimator has."""

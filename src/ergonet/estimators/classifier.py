@@ -1,18 +1,22 @@
 """A Bayesian neural network classifier with the scikit-learn interface."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from ergonet._errors import DataError
+from ergonet._errors import DataError, SettingError
+from ergonet.datasets.frames import as_frame_or_array
 from ergonet.estimators.base import SEEDS, BayesianEstimator
-from ergonet.estimators.parameters import documented
+from ergonet.estimators.parameters import documented, parameter
 from ergonet.estimators.saving import Parts
+from ergonet.estimators.validating import within_double_precision
+from ergonet.estimators.weights import weighted_rows
 from ergonet.prediction.predictive import sample_predictive
 
 
@@ -33,24 +37,70 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         n_features_in_, feature_names_in_: as in other scikit-learn estimators.
     """
 
-    def fit(self, X: Any, y: Any) -> "BayesianClassifier":
+    task: ClassVar[str] = "classification"
+    class_weight: Any = parameter(
+        None,
+        "Weight of the rows of each class: a dictionary by label; 'balanced': in inverse proportion to the class's "
+        "rows; None: 1.",
+    )
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BayesianClassifier":
         """Sample the posterior given X `[rows, features]` and labels y `[rows]`.
+
+        The likelihood of a row is raised to its weight, `sample_weight` `[rows]` times that of its class; rows of
+        weight 0 are left out.
 
         Raises:
             SettingError: a parameter is out of range.
             DataError: `y` has only one class, every column of X is constant, or a value is too large for float32.
             ValueError: the data are not finite, empty, or of different lengths.
         """
-        x, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        with within_double_precision(("X", X)):
+            x, labels = validate_data(self, as_frame_or_array(X), y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(labels)
-        labels = column_or_1d(labels, warn=True)
+        x, labels, weights = weighted_rows(x, column_or_1d(labels, warn=True), sample_weight)
+        if self.class_weight is not None:
+            of_class = compute_sample_weight(self.class_weight, labels)
+            x, labels, weights = weighted_rows(x, labels, of_class if weights is None else of_class * weights)
         self.classes_, index = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise DataError(
                 f"`y` has only one class ({self.classes_[0]!r}), so there is nothing to classify. "
                 f"Classifier can't train when only one class is present."
             )
-        self._fit_network(np.asarray(x), index, task="classification", target_names=("y",))
+        self._fit_network(x, index, target_names=("y",), weights=weights)
+        return self
+
+    def update(self, X: Any, y: Any, sample_weight: Any = None) -> "BayesianClassifier":
+        """Take new rows into account without starting over: fitted draws become draws of the posterior of all rows.
+
+        The draws are weighted by the likelihood of the new rows, resampled and moved by the kernel, through tempered
+        posteriors if fewer than half of them would count (sequential Monte Carlo: Chopin2002,
+        DelMoralDoucetJasra2006). Where that is not possible, chains are run again from the old draws, with a warning.
+        `update_` says which it was: `method` is `moved` or `sampled`. Scaling stays as it was learned by `fit`.
+
+        Args:
+            X: new rows `[rows, features]`, at least one.
+            y: their targets, labels that `fit` has seen.
+            sample_weight: their weights; None: 1.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            CapabilityError: the rows of the fit are not known: the estimator was loaded from a file.
+            DataError: a value cannot be used, or a label is new.
+        """
+        check_is_fitted(self, "samples_")
+        with within_double_precision(("X", X)):
+            x, labels = validate_data(self, as_frame_or_array(X), y, reset=False, dtype=np.float64)
+        found = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        unknown = np.asarray(labels)[self.classes_[found] != labels].tolist()
+        if unknown:
+            raise DataError(f"`y` has the label {unknown[0]!r}, which no row of the fit had. Fit again.")
+        if self.class_weight is not None:
+            raise SettingError("`update` does not know the weights of classes. Give `sample_weight`, or fit again.")
+        self._update(x, found, sample_weight)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -69,7 +119,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Labels drawn from the predictive distribution, `[rows, samples]`."""
         seed = int(check_random_state(random_state).randint(SEEDS))
-        inputs = self._inputs(X)
+        inputs = self.scaled_inputs(X)
         draws = sample_predictive(self.samples_, inputs, num_samples=n_samples, seed=seed, model=self.model_)
         return self.classes_[draws[:, :, 0].T.astype(int)]
 

@@ -17,9 +17,10 @@ from ergonet import __version__
 from ergonet._errors import CapabilityError, RunDirectoryError
 from ergonet.assembly import build
 from ergonet.assembly.build import Task
+from ergonet.assembly.default import NO_WARM_START
 from ergonet.assembly.renamed import translate
-from ergonet.assembly.settings import ModelSettings, NetworkSettings, Settings
-from ergonet.datasets.preprocessing import PER_COLUMN_SCALING, SCHEMA_VERSION, UNSCALED, Preprocessing
+from ergonet.assembly.settings import NetworkSettings, RunSettings, Settings
+from ergonet.datasets.preprocessing import PER_COLUMN_SCALING, UNSCALED, Preprocessing
 from ergonet.draws.replacement import Claim
 from ergonet.draws.samples import Samples, load
 from ergonet.runs import files
@@ -34,6 +35,11 @@ FORMAT_VERSION = 3  # since 3 a run directory; before, `estimator.json` had ever
 OLDER = (1, 2)
 _ARRAYS = ("stats", "warmup_stats", "tuning", "curve")
 _PLAIN = ("seconds", "gradients", "about")
+_ESTIMATORS = {
+    "classification": "BayesianClassifier",
+    "regression": "BayesianRegressor",
+    "count": "BayesianCountRegressor",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +54,7 @@ class Parts:
         fitted: attributes that only this kind of estimator has, by name.
     """
 
-    settings: ModelSettings
+    settings: Settings
     preprocessing: Preprocessing
     samples: Samples
     diagnostics: Mapping[str, Any]
@@ -64,7 +70,8 @@ def state_of(estimator: "BayesianEstimator") -> dict[str, Any]:
         "format_version": FORMAT_VERSION,
         "ergonet": __version__,
         "parameters": estimator.get_params(deep=False),
-        "settings": settings | {"network": dataclasses.asdict(parts.settings.network)},
+        "settings": settings
+        | {"network": dataclasses.asdict(parts.settings.network), "run": dict(vars(parts.settings.run))},
         "preprocessing": parts.preprocessing.to_dict(),
         "diagnostics": dict(parts.diagnostics),
         "fitted": dict(parts.fitted) | {"classes_": getattr(estimator, "classes_", None)},
@@ -90,7 +97,11 @@ def restore(estimator: "BayesianEstimator", state: Mapping[str, Any]) -> None:
     held: dict[str, Any] = {**arrays, "curve": arrays["curve"] or None}
     estimator.restore_parts(
         Parts(
-            settings=ModelSettings(network=NetworkSettings(**settings.pop("network")), **settings),
+            settings=Settings(
+                network=NetworkSettings(**settings.pop("network")),
+                run=RunSettings(**settings.pop("run", _run_of(estimator))),
+                **settings,
+            ),
             preprocessing=Preprocessing.from_dict(state["preprocessing"]),
             samples=Samples(**held),
             diagnostics=state["diagnostics"],
@@ -99,8 +110,8 @@ def restore(estimator: "BayesianEstimator", state: Mapping[str, Any]) -> None:
     )
 
 
-def save(estimator: "BayesianEstimator", path: Path, *, overwrite: bool) -> None:
-    """Write a fitted estimator as a run directory; see `BayesianEstimator.save`."""
+def save(estimator: "BayesianEstimator", path: Path, *, overwrite: bool, samples: Samples) -> None:
+    """Write a fitted estimator with these draws as a run directory; see `BayesianEstimator.save`."""
     parts = estimator.parts()
     given = estimator.get_params(deep=False)
     content = {
@@ -123,7 +134,7 @@ def save(estimator: "BayesianEstimator", path: Path, *, overwrite: bool) -> None
     with closing(Claim(path, run_content("pass `overwrite=True`"), overwrite=overwrite)) as claim:
         directory = RunDirectory(claim.folder)
         directory.write_settings(settings, parts.preprocessing)
-        parts.samples.save(directory.draws)
+        samples.save(directory.draws)
         directory.write_estimator(content, metrics)
         directory.write_manifest()
         claim.take()
@@ -134,10 +145,22 @@ def _settings_of(estimator: "BayesianEstimator", parts: Parts) -> Settings:
     chosen, samples = parts.settings, parts.samples
     tables = {name: _as_table(name, getattr(chosen, name)) for name in ("prior", "likelihood", "kernel")}
     run = {"num_chains": samples.num_chains, "num_draws": samples.num_draws, "thin": estimator.thin}
-    run |= {"num_warmup": estimator.num_warmup, "seed": samples.about.get("seed", 0)}
-    run |= {} if estimator.start is None else {"warm_start": _as_text("start", estimator.start)}
-    record = {"network": dataclasses.asdict(chosen.network), "run": run, "data": {"test_fraction": 0.0}}
+    run |= {"num_warmup": chosen.run.num_warmup, "seed": samples.about.get("seed", 0)}
+    run |= {"warm_start": NO_WARM_START if chosen.run.warm_start is None else _as_text("start", chosen.run.warm_start)}
+    record = {"network": dataclasses.asdict(chosen.network), "run": run, "data": _data_of(parts)}
     return build.complete(Settings.from_table(record | tables), parts.preprocessing)
+
+
+def _data_of(parts: Parts) -> dict[str, Any]:
+    """The settings of the data of an estimator."""
+    transform = parts.preprocessing.target_transform
+    return {"test_fraction": 0.0} | ({} if transform is None else {"target_transform": transform.name})
+
+
+def _run_of(estimator: "BayesianEstimator") -> dict[str, Any]:
+    """The settings of a run that was fitted before any was chosen by the table."""
+    counts = {name: getattr(estimator, name) for name in ("num_chains", "num_warmup", "num_draws", "thin")}
+    return counts | {"warm_start": estimator.start}
 
 
 def _as_table(name: str, choice: Any) -> dict[str, Any]:
@@ -206,7 +229,7 @@ def _older(estimator: "BayesianEstimator", fitted: dict[str, Any], directory: Ru
     scaling = Preprocessing.from_dict(record)
     if "classes_" in fitted:
         scaling = dataclasses.replace(scaling, classes=tuple(fitted["classes_"]))
-    settings = estimator.model_settings()
+    settings = Settings(**vars(estimator.model_settings()), run=RunSettings(**_run_of(estimator)))
     samples, dim = load(directory.draws), build.model(settings, Task.of(scaling)).dim
     if samples.positions.shape[2] != dim:
         raise ValueError(f"its parameters give {dim} coordinates, the draws have {samples.positions.shape[2]}")
@@ -218,16 +241,15 @@ def _of_fit(kind: "type[BayesianEstimator]", directory: RunDirectory) -> "Bayesi
     directory.require((SETTINGS, PREPROCESSING, DRAWS))
     found = directory.read_fitted()
     settings, scaling = found.settings, found.preprocessing
-    wanted = "classification" if hasattr(kind, "predict_proba") else "regression"
-    if scaling.task != wanted:
+    if scaling.task != kind.task:
         raise RunDirectoryError(
-            f"{str(directory.path)!r} is a {scaling.task}, but a {kind.__name__} is for {wanted}. Use "
-            f"`{'BayesianRegressor' if wanted == 'classification' else 'BayesianClassifier'}.load`."
+            f"{str(directory.path)!r} is a {scaling.task}, but a {kind.__name__} is for {kind.task}. Use "
+            f"`{_ESTIMATORS[scaling.task]}.load`."
         )
-    if scaling.categories:
+    if scaling.encoders:
         raise RunDirectoryError(
-            f"{str(directory.path)!r} has columns of categories ({', '.join(map(repr, scaling.categories))}), which "
-            f"estimators do not take. Use `ergonet predict`."
+            f"{str(directory.path)!r} has columns that are not plain numbers "
+            f"({', '.join(map(repr, scaling.encoders))}), which estimators do not take. Use `ergonet predict`."
         )
     estimator = kind(
         **dataclasses.asdict(settings.network),
@@ -235,8 +257,10 @@ def _of_fit(kind: "type[BayesianEstimator]", directory: RunDirectory) -> "Bayesi
         prior=settings.prior,
         likelihood=_in_scaled_units(settings.likelihood, Task.of(scaling)),
         kernel=settings.kernel,
+        start=settings.run.warm_start or NO_WARM_START,
         standardize=scaling.scaling != UNSCALED,
         random_state=settings.run.seed,
+        **({} if scaling.target_transform is None else {"target_transform": scaling.target_transform.name}),
     )
     metrics = directory.read_metrics() if METRICS not in directory.missing_results() else {}
     fitted = {
@@ -252,16 +276,14 @@ def _of_fit(kind: "type[BayesianEstimator]", directory: RunDirectory) -> "Bayesi
 def _in_scaled_units(table: Mapping[str, Any], task: Task) -> dict[str, Any]:
     """The table of a likelihood as estimators take it."""
     given = {key: one for key, one in table.items() if key != "units"}
-    if given.get("noise") is not None and table.get("units") != build.SCALED:
-        given["noise"] = given["noise"] / task.target_sd[0]
-    return given
+    return given if table.get("units") == build.SCALED else given | build.scaled_deviations(given, task)
 
 
 def _preprocessing_of_version_1(fitted: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a scaling that was saved as means and standard deviations."""
     classes, means = fitted.get("classes_", []), fitted.get("target_mean_", [])
     return {
-        "version": SCHEMA_VERSION,
+        "version": 1,
         "task": "classification" if classes else "regression",
         "feature_names": [f"x{index}" for index in range(fitted["n_features_in_"])],
         "target_names": ["y"] if len(means) < 2 else [f"y{index}" for index in range(len(means))],

@@ -7,7 +7,6 @@ Blanes2014; minimal norm, McLachlan1995; fourth order, Yoshida1990.
 """
 
 import abc
-from collections.abc import Callable
 from dataclasses import replace
 
 import equinox as eqx
@@ -16,11 +15,10 @@ from jax import lax
 from ergonet._checks import is_number
 from ergonet._errors import SettingError
 from ergonet._types import Position, Scalar
+from ergonet.hamiltonian.box import AbstractSpace, FreeSpace
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.phase import AbstractPoint, Phase, phase_at
 from ergonet.target.contract import AbstractDensity
-
-PositionMap = Callable[[Position, Position], tuple[Position, Position]]
 
 
 class AbstractIntegrator(eqx.Module):
@@ -41,11 +39,11 @@ class Composition(AbstractIntegrator):
 
     Attributes:
         coefficients: b1, a1, b2, ..., b1 of odd length; kicks and drifts each sum to one.
-        after_drift: applied to (position, momentum) after each drift, for walls that reflect; None for free space.
+        space: where positions may be; a box reflects drifts from its walls.
     """
 
     coefficients: tuple[float, ...] = eqx.field(static=True)
-    after_drift: PositionMap | None = eqx.field(static=True, default=None)
+    space: AbstractSpace = FreeSpace()
 
     def __check_init__(self):
         if not all(is_number(one) for one in self.coefficients):
@@ -86,9 +84,7 @@ class Composition(AbstractIntegrator):
     def _drift(
         self, target: AbstractDensity, metric: AbstractMetric, time: Scalar, position: Position, momentum: Position
     ) -> Phase:
-        position = position + time * metric.to_position(momentum)
-        if self.after_drift is not None:
-            position, momentum = self.after_drift(position, momentum)
+        position, momentum = self.space.drift(metric, time, position, momentum)
         position = lax.optimization_barrier(position)  # otherwise XLA recomputes it for each of its readers
         return phase_at(target, position, momentum)
 

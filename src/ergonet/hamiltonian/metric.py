@@ -30,9 +30,11 @@ class AbstractMetric(eqx.Module):
 
     Attributes:
         keeps_force: whether recomputing the force L^T g costs more than carrying it from one step to the next.
+        is_diagonal: whether M is diagonal, so that the coordinates drift independently.
     """
 
     keeps_force: ClassVar[bool] = False
+    is_diagonal: ClassVar[bool] = False
 
     @abc.abstractmethod
     def to_position(self, momentum: Position) -> Position:
@@ -80,6 +82,8 @@ class AbstractMetric(eqx.Module):
 class IdentityMetric(AbstractMetric):
     """M = I; nothing is learned."""
 
+    is_diagonal: ClassVar[bool] = True
+
     def to_position(self, momentum: Position) -> Position:
         return momentum
 
@@ -111,6 +115,7 @@ class IdentityMetric(AbstractMetric):
 class AbstractDiagonalMetric(AbstractMetric):
     """M^-1 = diag(scale^2): one scale per coordinate, in the units of the position."""
 
+    is_diagonal: ClassVar[bool] = True
     scale: eqx.AbstractVar[Float[Array, "dim"]]
 
     def to_position(self, momentum: Position) -> Position:

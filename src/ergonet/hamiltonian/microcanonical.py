@@ -117,7 +117,7 @@ class MicrocanonicalIntegrator(eqx.Module):
         direction, kinetic = kicked(phase.direction, metric.to_momentum(gradient), kicks[0] * step_size)
         kinetic = phase.kinetic_energy + kinetic
         for kick, drift in zip(kicks[1:], drifts, strict=True):
-            position = position + (drift * step_size) * metric.to_position(direction)
+            position, direction = self.composition.space.drift(metric, drift * step_size, position, direction)
             position = lax.optimization_barrier(position)  # otherwise XLA recomputes it for every use
             potential, gradient = jax.value_and_grad(target.potential)(position)
             direction, growth = kicked(direction, metric.to_momentum(gradient), kick * step_size)

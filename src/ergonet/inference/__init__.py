@@ -18,6 +18,8 @@ There are four levels; a module imports only from its own level or from lower on
 | 1 | `devices` | assignment of chains to devices, worker threads, compiler options |
 |   | `progress` | progress reports |
 |   | `validation` | validation of the arguments of a run |
+|   | `compiled` | the cache of compiled programs on disk, and their number in a process |
+|   | `waiting` | work that nothing interrupts, and a deadline |
 
 Draws go to `ergonet.draws`: the `recorder` puts those that the `retention` chooses into a `store`; a `callback` is
 called with all of them.

@@ -127,7 +127,7 @@ def start_chain(
     key = jax.random.fold_in(key_of_words(low, high), chain)
     if position is None:
         position = target.initial_position(jax.random.fold_in(jax.random.fold_in(key, START_KEY), attempt))
-    return first_record(kernel, target, adaptation, key, position)
+    return first_record(kernel, target, adaptation, key, kernel.start_near(position))
 
 
 def first_record(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ergonet._errors import DivergedError, SettingError, TimeLimitError
+from ergonet.diagnostics.finding import UNTIL
 from ergonet.draws.recorder import Recorder
 from ergonet.draws.store import AbstractResumableStore, Left
 from ergonet.inference.drive import Ending
@@ -86,12 +87,15 @@ class Start:
         return {phase: earlier[phase] / num_workers + elapsed * busy[phase] / total for phase in ending.seconds}
 
 
-def stop_in_words(ending: Ending, recorder: Recorder, room: int) -> str:
-    """A sentence about a run that was stopped with draws of every chain, and how it is continued."""
+def how_it_ended(ending: Ending, recorder: Recorder, room: int) -> list[str]:
+    """Sentences about a run that was stopped with draws of every chain, how it is continued, and its stop rule."""
     counts = recorder.drawn_by_chain
     by_chain = f" ({', '.join(map(str, counts))} by chain)" if len(set(counts)) > 1 else ""
     sentence = f"Stopped by {ending.stopped_by}: {recorder.drawn} of {room} draws of each chain are stored{by_chain}."
-    return sentence if ending.is_final else f"{sentence} {recorder.store.how_to_continue}".rstrip()
+    sentence = sentence if ending.is_final else f"{sentence} {recorder.store.how_to_continue}".rstrip()
+    return [sentence] * bool(ending.stopped_by) + [
+        ending.notes[name]["sentence"] for name in {UNTIL} & ending.notes.keys()
+    ]
 
 
 def suspend(error: BaseException, recorder: Recorder) -> None:

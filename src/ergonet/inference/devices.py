@@ -1,25 +1,22 @@
-"""Where chains run: devices, worker threads, and their compiler options.
+"""Where chains run: devices and worker threads.
 
 On a CPU every chain runs by itself on one of the worker threads, one per core: threads share a compiled program, and
 the draws of a chain do not depend on the number of chains. On an accelerator the chains of a device are vmapped in one
 program; each chain starts its next transition as soon as its own trajectory ends.
 """
 
-import os
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 
 from ergonet._checks import is_integer
 from ergonet._errors import SettingError
-
-# A program runs on the thread that calls it; loops may use 512-bit vectors if the processor has them.
-CPU_OPTIONS: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_prefer_vector_width": 512}
-_held = threading.local()
+from ergonet.execution.base import AbstractExecutor, WorkerError, slot
+from ergonet.execution.threads import num_cores
+from ergonet.target.shards import RowShards, chosen_of
 
 
 @dataclass(frozen=True)
@@ -36,23 +33,78 @@ class Placement:
     groups: tuple[tuple[int, ...], ...]
     devices: tuple[Any, ...]
 
+    def over(self, executor: Executor | None) -> "Placement":
+        """The same chains on the workers of an executor: chunks wait for workers, so that none of these is idle."""
+        if not isinstance(executor, AbstractExecutor):
+            return self
+        if executor.is_remote and self.rounding:
+            raise SettingError("`devices=RowShards(...)` divides the rows within this process: leave out `executor`.")
+        num_chains, num_workers = sum(map(len, self.groups)), executor.num_workers
+        if not self.is_batched:
+            return replace(self, num_workers=min(2 * num_workers, num_chains))
+        used = min(num_workers, num_chains)
+        groups = tuple(tuple(range(start, num_chains, used)) for start in range(used))
+        return Placement(num_workers=used, groups=groups, devices=tuple(self.devices[:1] * used))
+
+    @property
+    def rounding(self) -> str:
+        """What the rounding of sums over divided rows depends on, in words; empty if they are not divided."""
+        return next((device.rounding for device in self.devices if isinstance(device, RowShards)), "")
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What draws depend on, by name, for the fingerprint of a run."""
+        return {"rows": self.rounding} if self.rounding else {}
+
     @property
     def is_batched(self) -> bool:
         """Whether jobs have several vmapped chains in one program."""
         return any(len(group) > 1 for group in self.groups) or any(d.platform != "cpu" for d in self.devices)
 
 
-def place(devices: int | Sequence[Any] | None, num_chains: int) -> Placement:
+@dataclass(frozen=True)
+class DevicePlace:
+    """A device without its process: the same one of the same kind, as far as another process has it."""
+
+    platform: str
+    index: int
+
+    @staticmethod
+    def of(device: Any) -> "DevicePlace":
+        """The place of one of the devices of this process."""
+        return DevicePlace(device.platform, jax.local_devices(backend=device.platform).index(device))
+
+    def device(self) -> Any:
+        """The device in this process.
+
+        Raises:
+            WorkerError: this process has no device of that kind.
+        """
+        try:
+            seen = jax.local_devices(backend=self.platform)
+        except RuntimeError as error:
+            raise WorkerError(
+                f"A worker has no {self.platform.upper()} that JAX can use. Start the workers on machines that have "
+                f"one, or pass `devices=jax.devices('cpu')`."
+            ) from error
+        return seen[(self.index + slot.index) % len(seen)]
+
+
+def place(devices: int | Sequence[Any] | RowShards | None, num_chains: int) -> Placement:
     """Assign chains to workers and devices.
 
     Args:
         devices: None: all cores of a CPU, or all accelerators that JAX sees; an integer: that many worker threads
-            (CPU) or accelerators; or a sequence of `jax.Device`.
+            (CPU) or accelerators; a sequence of `jax.Device`; or `RowShards`, which divides the rows over devices.
         num_chains: number of chains, at least 1.
 
     Raises:
         SettingError: `devices` is none of these, or less than 1.
     """
+    if isinstance(devices, RowShards):  # two programs at a time would wait for each other's sums
+        chains = tuple(range(num_chains))
+        groups = tuple((chain,) for chain in chains) if devices.platform == "cpu" else (chains,)
+        return Placement(num_workers=1, groups=groups, devices=(devices,) * len(groups))
     if isinstance(devices, Sequence) and not isinstance(devices, str):
         if not devices or not all(hasattr(device, "platform") for device in devices):
             raise SettingError(f"`devices` must contain at least one `jax.Device`, got {devices!r}.")
@@ -65,7 +117,7 @@ def place(devices: int | Sequence[Any] | None, num_chains: int) -> Placement:
         if seen[0].platform == "cpu":
             chosen, workers = seen[:1], devices or num_cores()
         else:
-            chosen = seen[:devices] if devices else seen
+            chosen = chosen_of(seen, devices) if devices else seen
             workers = len(chosen)
     if chosen[0].platform == "cpu":
         groups = tuple((chain,) for chain in range(num_chains))
@@ -77,23 +129,3 @@ def place(devices: int | Sequence[Any] | None, num_chains: int) -> Placement:
     used = chosen[: min(len(chosen), num_chains)]
     groups = tuple(tuple(range(i, num_chains, len(used))) for i in range(len(used)))
     return Placement(num_workers=len(used), groups=groups, devices=tuple(used))
-
-
-def num_cores() -> int:
-    """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def worker_pool(num_workers: int) -> ThreadPoolExecutor:
-    """A pool whose threads have the caller's `jax.enable_x64`, which JAX stores per thread."""
-    is_double = bool(jax.config.jax_enable_x64)
-
-    def enter() -> None:
-        _held.precision = jax.enable_x64(
-            is_double
-        )  # held for the life of the thread, since leaving the context would undo it
-        _held.precision.__enter__()
-
-    return ThreadPoolExecutor(num_workers, thread_name_prefix="ergonet", initializer=enter)

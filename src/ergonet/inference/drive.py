@@ -6,19 +6,22 @@ thread. Jobs do not wait for each other; the job that is furthest behind goes ne
 
 import abc
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import numpy as np
 
 from ergonet._errors import DivergedError, Terminated, TimeLimitError
 from ergonet.draws.recorder import Chunk, Recorder
+from ergonet.execution.base import AbstractExecutor
 from ergonet.inference.jobs import AbstractJob
 from ergonet.inference.progress import AbstractProgress, Tick
+from ergonet.inference.waiting import LateError, finish_by
 
+T = TypeVar("T")
 TIME_LIMIT = "the time limit"  # as the cause of a stop
 
 
@@ -26,6 +29,7 @@ class AbstractStopRule(abc.ABC):
     """A rule that may stop a run before all jobs are done."""
 
     is_final: ClassVar[bool] = False  # whether it would soon stop a run that is continued, too
+    is_goal: ClassVar[bool] = False  # whether a run that it stops is complete
 
     def watch(self, chunk: Chunk) -> None:  # noqa: B027  most rules need no draws
         """Called with every chunk once it is recorded, in order for each chain."""
@@ -36,7 +40,10 @@ class AbstractStopRule(abc.ABC):
 
     @abc.abstractmethod
     def reason(self, jobs: Sequence[AbstractJob], recorder: Recorder) -> str:
-        """What stops the run, as the end of "Stopped by ..."; empty while the run should continue."""
+        """What stops the run, as the end of "Stopped by ..."; empty while the run should continue.
+
+        May let jobs wait for each other (`AbstractJob.pause`).
+        """
 
     @abc.abstractmethod
     def error(self, jobs: Sequence[AbstractJob]) -> BaseException:
@@ -59,20 +66,47 @@ class TimeLimit(AbstractStopRule):
         return TIME_LIMIT if time.perf_counter() - self._began > self._seconds else ""
 
     def error(self, jobs: Sequence[AbstractJob]) -> TimeLimitError:
-        if not any(job.done for job in jobs):
+        if any(job.done for job in jobs):
+            error = TimeLimitError(
+                f"`time_limit` of {self._seconds:g} s was reached before every chain had a draw. "
+                f"Allow more time, or lower `num_warmup`."
+            )
+        else:
             took = time.perf_counter() - self._began
-            return TimeLimitError(
+            error = TimeLimitError(
                 f"`time_limit` of {self._seconds:g} s was reached before the first transition: the preparation took "
                 f"{took:.1f} s, most of it for compilation, which cannot be interrupted. Allow more time."
             )
-        error = TimeLimitError(
-            f"`time_limit` of {self._seconds:g} s was reached before every chain had a draw. "
-            f"Allow more time, or lower `num_warmup`."
-        )
-        if all(job.done for job in jobs):
-            order = np.argsort([chain for job in jobs for chain in job.chains])
-            error.states = np.concatenate([job.positions for job in jobs])[order]
+        error.is_warm_started = bool(jobs) and all(job.origin for job in jobs)
+        if error.is_warm_started or (jobs and all(job.done for job in jobs)):
+            error.states = states_of(jobs)
         return error
+
+    def bound(self, work: Callable[[], T], jobs: Sequence[AbstractJob]) -> T:
+        """The result of work that nothing interrupts, such as compilation, if it is done in time.
+
+        Args:
+            work: is left to itself if it is not.
+            jobs: tell the error where the chains are.
+
+        Raises:
+            TimeLimitError: the limit was reached.
+        """
+        try:
+            return finish_by(self._began + self._seconds, work)
+        except LateError:
+            raise self.error(jobs) from None
+
+
+def bounded(limits: Sequence[TimeLimit], jobs: Sequence[AbstractJob], work: Callable[[], T]) -> T:
+    """The result of work that nothing interrupts, within the limit, if there is one; see `TimeLimit.bound`."""
+    return limits[0].bound(work, jobs) if limits else work()
+
+
+def states_of(jobs: Sequence[AbstractJob]) -> np.ndarray:
+    """Positions of the chains of all jobs, `[chain, dim]`."""
+    order = np.argsort([chain for job in jobs for chain in job.chains])
+    return np.concatenate([job.positions for job in jobs])[order]
 
 
 class Diverged(AbstractStopRule):
@@ -114,7 +148,7 @@ class Ending:
 
     Attributes:
         jobs: the jobs at the end.
-        stopped_by: what stopped the run; None: every job was done.
+        stopped_by: what stopped the run; None: every job was done, or it was stopped because it has enough draws.
         is_final: whether it would stop the run again if it were continued.
         seconds: wall-clock seconds of `warmup` and `sampling`, divided by the time that workers spent in each.
         notes: what the rules have found out, by name.
@@ -166,11 +200,19 @@ def drive(
     total = sum(busy.values()) or 1.0
     return Ending(
         jobs=loop.jobs,
-        stopped_by=loop.stopped.reason(loop.jobs, recorder) if loop.stopped else None,
+        stopped_by=loop.stopped.reason(loop.jobs, recorder) if loop.stopped and not loop.stopped.is_goal else None,
         is_final=loop.stopped is not None and loop.stopped.is_final,
         seconds={phase: elapsed * seconds / total for phase, seconds in busy.items()},
         notes={name: value for rule in stop_rules for name, value in rule.notes().items()},
     )
+
+
+def compile_programs(jobs: Sequence[AbstractJob], executor: Executor) -> None:
+    """Compile what unfinished jobs need, once for all that share it; other processes do so at their first chunk."""
+    if isinstance(executor, AbstractExecutor) and executor.is_remote:
+        return
+    for job in {job.program: job for job in reversed(jobs) if not job.is_finished}.values():
+        job.compile()
 
 
 class _Loop:
@@ -187,28 +229,27 @@ class _Loop:
         self.stopped: AbstractStopRule | None = None
         self._recorder, self._reporter, self._rules = recorder, reporter, stop_rules
         self._pending: dict[Future[tuple[AbstractJob, Chunk]], int] = {}
+        self._early = [0] * len(self.jobs)  # divergences in the warm-up
 
     def run(self, executor: Executor, num_workers: int) -> None:
         is_double = bool(jax.config.jax_enable_x64)
-        waiting = [number for number, job in enumerate(self.jobs) if not job.is_finished]
         self._apply()
-        if self.stopped is not None:
-            waiting.clear()
-        while waiting or self._pending:
-            waiting.sort(key=lambda number: self.jobs[number].done)
-            while waiting and len(self._pending) < num_workers:
-                number = waiting.pop(0)
-                self._pending[executor.submit(_step, self.jobs[number], is_double)] = number
+        self._submit(executor, num_workers, is_double=is_double)
+        while self._pending:
             finished, _ = wait(self._pending, timeout=0.2, return_when=FIRST_COMPLETED)
             for future in finished:
-                number = self._pending[future]
-                self._keep(number, future)
+                self._keep(self._pending[future], future)
                 del self._pending[future]  # only now, so that Ctrl-C while a chunk is recorded does not lose it
-                if not self.jobs[number].is_finished:
-                    waiting.append(number)
             self._apply()
-            if self.stopped is not None:
-                waiting.clear()
+            self._submit(executor, num_workers, is_double=is_double)
+
+    def _submit(self, executor: Executor, num_workers: int, *, is_double: bool) -> None:
+        """Let the jobs that are furthest behind go on, as many as there are idle workers."""
+        busy = set(self._pending.values())
+        idle = [number for number, job in enumerate(self.jobs) if number not in busy and not job.is_waiting]
+        idle.sort(key=lambda number: self.jobs[number].done)
+        for number in idle[: num_workers - len(busy)] if self.stopped is None else ():
+            self._pending[executor.submit(_step, self.jobs[number], is_double)] = number
 
     def _apply(self) -> None:
         if self.stopped is None and not all(job.done >= job.total and not job.fault for job in self.jobs):
@@ -223,8 +264,11 @@ class _Loop:
         job, chunk = future.result()
         self.jobs[number] = job
         self._recorder.keep(chunk)
+        self._reporter.watch(chunk)
         for rule in self._rules:
             rule.watch(chunk)
+        if chunk.is_warmup and "diverging" in chunk.fields:
+            self._early[number] += int(chunk.fields["diverging"].sum())
         rates = chunk.fields.get("acceptance_rate", np.empty(0))
         known = rates[np.isfinite(rates)]
         self._reporter.tick(
@@ -237,6 +281,7 @@ class _Loop:
                 acceptance=float(known.mean()) if known.size else None,
                 gradients=job.counters["gradients"],
                 divergences=job.counters["divergences"],
+                warmup_divergences=self._early[number],
                 detail=job.detail,
             )
         )

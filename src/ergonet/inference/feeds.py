@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from ergonet._types import Array, PRNGKey
-from ergonet.inference.devices import worker_pool
+from ergonet.execution.threads import worker_pool
 from ergonet.samplers.stochastic.ordering import SHUFFLED, AbstractOrdering
 from ergonet.target.layout import count_rows
 

@@ -8,7 +8,7 @@ import abc
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -19,7 +19,10 @@ from ergonet._errors import RunDirectoryError
 from ergonet.draws.callback import AbstractCallback
 from ergonet.draws.checkpoint import Memo
 from ergonet.draws.recorder import Chunk
+from ergonet.execution.shared import Shared, share
+from ergonet.inference.devices import DevicePlace
 from ergonet.target.contract import AbstractTarget
+from ergonet.target.shards import RowShards
 
 CHUNK_SECONDS = 0.5
 CHUNK_BYTES = 4 * 2**20
@@ -65,7 +68,13 @@ class AbstractJob(abc.ABC):
         fault: what is wrong with a chain, in words; empty if nothing. A job with a fault has ended.
         busy: seconds of work on `warmup` and `sampling`.
         origin: what the warm start has found, `[chain]` by name, and its costs; empty without one.
+        pause: number of transitions at which it waits for the others; None: it does not.
+        SHARED: attributes that the jobs of a run have in common; another process gets them once.
+        DERIVED: attributes that another process makes again, in `arrive`.
     """
+
+    SHARED: ClassVar[tuple[str, ...]] = ("target", "_plan")
+    DERIVED: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, chains: tuple[int, ...], target: AbstractTarget):
         self.chains, self.target = chains, target
@@ -74,6 +83,37 @@ class AbstractJob(abc.ABC):
         self.fault = ""
         self.busy = {"warmup": 0.0, "sampling": 0.0}
         self.origin: Mapping[str, Any] = {}
+        self.pause: int | None = None
+        self._shares: dict[str, Shared] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The job on its way to another process."""
+        state = {name: value for name, value in vars(self).items() if name not in self.DERIVED}
+        self._shares |= {name: share(state[name]) for name in self.SHARED if name in state}
+        devices = {name: DevicePlace.of(value) for name, value in state.items() if isinstance(value, jax.Device)}
+        return state | self._shares | devices | {"_shares": {}}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self._shares = {name: value for name, value in state.items() if isinstance(value, Shared)}
+        for name, value in state.items():
+            if isinstance(value, Shared):
+                setattr(self, name, value.value)
+            elif isinstance(value, DevicePlace):
+                setattr(self, name, value.device())
+            elif name != "_shares":
+                setattr(self, name, value)
+        self.arrive()
+
+    def arrive(self) -> None:  # noqa: B027  most jobs have nothing to make
+        """Make the `DERIVED` attributes again, and put the record on the device of this process."""
+
+    def once(self, make: Callable[[], Any], key: Hashable) -> Any:
+        """What `make` returns, called once in this process for jobs of the same kind, plan, target and key."""
+        for name in self.SHARED:
+            if name not in self._shares and hasattr(self, name):
+                self._shares[name] = share(getattr(self, name))
+        first, *others = (self._shares[name] for name in self.SHARED if name in self._shares)
+        return first.once((type(self), *(one.token for one in others), key), make)
 
     @property
     def done(self) -> int:
@@ -94,6 +134,16 @@ class AbstractJob(abc.ABC):
     def is_finished(self) -> bool:
         """Whether there is nothing more to do."""
         return bool(self.fault) or self.done >= self.total
+
+    @property
+    def goal(self) -> int:
+        """Number of transitions to go on to before others are waited for, if they are."""
+        return self.total if self.pause is None else min(self.total, self.pause)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is nothing to do before others have come as far, or nothing at all."""
+        return self.is_finished or self.done >= self.goal
 
     @property
     @abc.abstractmethod
@@ -202,6 +252,7 @@ def _like(leaf: Any, values: Any) -> Any:
 
 
 def on_device(device: Any, tree: Any) -> Any:
-    """The same tree with its arrays on a device."""
+    """The same tree with its arrays on a device, or with copies of them on all devices that share the rows."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
-    return eqx.combine(jax.device_put(arrays, device), rest)
+    where = device.everywhere if isinstance(device, RowShards) else device
+    return eqx.combine(jax.device_put(arrays, where), rest)

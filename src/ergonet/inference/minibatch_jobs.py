@@ -8,7 +8,7 @@ import time
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -22,11 +22,12 @@ from ergonet._types import Array
 from ergonet.draws.contents import POSITIONS
 from ergonet.draws.recorder import Chunk, Fields
 from ergonet.draws.statistics import stored_fields
+from ergonet.execution.threads import CPU_OPTIONS
 from ergonet.inference import epochs, stability
-from ergonet.inference.devices import CPU_OPTIONS, Placement
+from ergonet.inference.devices import Placement
 from ergonet.inference.epochs import MinibatchDraws, MinibatchRecord, Section
 from ergonet.inference.feeds import AbstractFeed, DeviceFeed, HostFeed
-from ergonet.inference.jobs import CHUNK_SECONDS, MOST_TRIES, AbstractJob, RunPlan, Say, chunk_capacity
+from ergonet.inference.jobs import CHUNK_SECONDS, MOST_TRIES, AbstractJob, RunPlan, Say, chunk_capacity, on_device
 from ergonet.samplers.stochastic.base import AbstractMinibatchKernel, minibatch_gradient, rows_of
 from ergonet.target.contract import AbstractTarget
 
@@ -89,6 +90,8 @@ def minibatch_jobs(plan: MinibatchPlan, target: AbstractTarget, placement: Place
 class MinibatchJob(AbstractJob):
     """A chain of a minibatch kernel."""
 
+    DERIVED: ClassVar = ("_section",)
+
     def __init__(self, plan: MinibatchPlan, target: AbstractTarget, *, chain: int, device: Any):
         super().__init__((chain,), target)
         self._plan, self._device, self._chain = plan, device, chain
@@ -96,10 +99,18 @@ class MinibatchJob(AbstractJob):
         # Committed to the device like the rows: an uncommitted record would compile everything twice.
         words = np.asarray([*seed_words(plan.run.seed), chain], np.uint32)
         self._words = jax.device_put(words, device)
-        self._feed = self._new_feed()
         self._section: tuple[int, Any] | None = None
         self._seconds_per_step = 0.0
         self._capacity = 1
+
+    def arrive(self) -> None:
+        self._section = None
+        self.record, self._words = on_device(self._device, (self.record, self._words))
+
+    @property
+    def _feed(self) -> AbstractFeed:
+        """The rows of the chain in order; a process keeps them for the next chunk."""
+        return self.once(self._new_feed, (self._chain, self._device))
 
     def _new_feed(self) -> AbstractFeed:
         rows, size, ordering = rows_of(self.target).rows(), self._plan.kernel.batch_size, self._plan.kernel.ordering

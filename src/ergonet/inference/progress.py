@@ -4,9 +4,15 @@ import abc
 import os
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ergonet._figures import duration
+
+if TYPE_CHECKING:
+    from ergonet.draws.recorder import Chunk
 
 SECONDS_BETWEEN_LINES = 10.0
 WARM_START = "warm start"  # the phase of jobs that come before those of a run
@@ -26,6 +32,7 @@ class Tick:
         gradients: number of potential gradients so far.
         divergences: number of divergences so far while sampling.
         detail: what else there is to say about the job; may be empty.
+        warmup_divergences: number of divergences so far in the warm-up.
     """
 
     job: int
@@ -37,6 +44,40 @@ class Tick:
     gradients: int
     divergences: int
     detail: str = ""
+    warmup_divergences: int = 0
+
+
+@dataclass(frozen=True)
+class Overall:
+    """The progress of all jobs together.
+
+    Attributes:
+        phase: `warm start`, or `warm-up` until every job is `sampling`.
+        done: number of transitions so far; 0 in a warm start.
+        total: number of transitions of the whole run.
+        gradients: number of potential gradients so far.
+        diverged: number of divergences, in words.
+    """
+
+    phase: str
+    done: int
+    total: int
+    gradients: int
+    diverged: str
+
+    @classmethod
+    def of(cls, ticks: Collection[Tick], num_jobs: int) -> "Overall":
+        """Sum up the newest tick of each job that has one, of which there is at least one."""
+        gradients = sum(tick.gradients for tick in ticks)
+        total = max(tick.total for tick in ticks) * num_jobs
+        if any(tick.phase == WARM_START for tick in ticks):
+            return cls(WARM_START, 0, total, gradients, _divergences(0))
+        phase = "sampling" if all(tick.phase == "sampling" for tick in ticks) else "warm-up"
+        early, late = (sum(getattr(tick, name) for tick in ticks) for name in ("warmup_divergences", "divergences"))
+        diverged = _divergences(late) if phase == "sampling" else f"{_divergences(early + late)} in the warm-up"
+        if phase == "sampling" and early:
+            diverged += f" (and {early} in the warm-up)"
+        return cls(phase, sum(tick.done for tick in ticks), total, gradients, diverged)
 
 
 class AbstractProgress(abc.ABC):
@@ -53,6 +94,9 @@ class AbstractProgress(abc.ABC):
     @abc.abstractmethod
     def tick(self, tick: Tick) -> None:
         """A chunk is done."""
+
+    def watch(self, chunk: "Chunk") -> None:  # noqa: B027  most show no draws
+        """Called with every chunk once it is recorded, before its `tick`."""
 
     @abc.abstractmethod
     def end(self) -> None:
@@ -88,12 +132,13 @@ class Lines(AbstractProgress):
         self._path = Path(path) if path is not None else None
         self._stream = stream
         self._last = 0.0
+        self._pace = Pace()
         self._ticks: dict[int, Tick] = {}
         self._num_jobs = 0
 
     def begin(self, num_jobs: int, chains_per_job: int) -> None:
         self._num_jobs = num_jobs
-        self._ticks = {}
+        self._ticks, self._pace = {}, Pace()
         self._last = time.monotonic()
 
     def say(self, message: str) -> None:
@@ -109,6 +154,8 @@ class Lines(AbstractProgress):
     def tick(self, tick: Tick) -> None:
         if any(one.phase == WARM_START for one in self._ticks.values()):
             self._ticks = {}  # of a warm start only the newest is shown
+        if not self._ticks:
+            self._began = time.monotonic()  # when the first chunk ends, as compilation comes before it
         self._ticks[tick.job] = tick
         if time.monotonic() - self._last >= SECONDS_BETWEEN_LINES:
             self._report()
@@ -123,15 +170,37 @@ class Lines(AbstractProgress):
         if ticks[0].phase == WARM_START:
             self.say(f"{WARM_START}: {ticks[0].detail}, {ticks[0].gradients} gradients")
             return
-        total = max(tick.total for tick in ticks) * self._num_jobs
-        done = sum(tick.done for tick in ticks)
-        phase = "sampling" if all(tick.phase == "sampling" for tick in ticks) else "warm-up"
-        gradients = sum(tick.gradients for tick in ticks)
-        divergences = sum(tick.divergences for tick in ticks)
-        self.say(
-            f"{phase}: {100 * done / total:.0f} % of {total} transitions, {gradients} gradients, "
-            f"{divergences} divergence{'s' * (divergences != 1)}"
-        )
+        one = Overall.of(ticks, self._num_jobs)
+        seconds = self._pace.left(one.phase, one.done, one.total, now=self._last)
+        left = "" if seconds is None else f", about {duration(seconds)} left"
+        share = f"{100 * one.done / one.total:.0f} %"
+        self.say(f"{one.phase}: {share} of {one.total} transitions, {one.gradients} gradients, {one.diverged}{left}")
+
+
+def _divergences(count: int) -> str:
+    return f"{count} divergence{'s' * (count != 1)}"
+
+
+class Pace:
+    """Estimates the time left from the pace in the current phase."""
+
+    def __init__(self):
+        self._phase, self._done, self._since = "", 0, 0.0
+
+    def left(self, phase: str, done: int, total: int, *, now: float) -> float | None:
+        """Seconds left; None if nothing is left, or the phase has just begun.
+
+        Args:
+            phase: the current phase.
+            done: transitions so far.
+            total: transitions of the whole run.
+            now: the time, in seconds.
+        """
+        if phase != self._phase:
+            self._phase, self._done, self._since = phase, done, now
+            return None
+        made, spent = done - self._done, now - self._since
+        return spent * (total - done) / made if made > 0 and done < total else None
 
 
 class Live(AbstractProgress):
@@ -166,7 +235,8 @@ class Live(AbstractProgress):
 
     def tick(self, tick: Tick) -> None:
         tested = "" if tick.acceptance is None else f"  accept {tick.acceptance:.2f}"
-        figures = f"step {tick.step_size:.3g}{tested}  div {tick.divergences}"
+        divergences = tick.divergences if tick.phase == "sampling" else tick.warmup_divergences
+        figures = f"step {tick.step_size:.3g}{tested}  div {divergences}"
         detail = f"{tick.phase:8s} {tick.detail or figures}"
         self._bars.update(self._tasks[tick.job], completed=tick.done, total=tick.total, detail=detail)
 

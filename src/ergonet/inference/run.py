@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ergonet._errors import SamplingWarning, SettingError
+from ergonet._errors import SamplingWarning, SettingError, TimeLimitError
 from ergonet._fork import require_jax
 from ergonet.adaptation.recipes import recipe_of
 from ergonet.adaptation.stages import Warmup
@@ -25,16 +25,20 @@ from ergonet.draws.samples import Samples
 from ergonet.draws.store import AbstractStore, ZarrStore
 from ergonet.draws.storing import finish_store
 from ergonet.draws.versions import versions
-from ergonet.inference.continuing import Start, stop_in_words, suspend
-from ergonet.inference.devices import Placement, place, worker_pool
-from ergonet.inference.drive import AbstractStopRule, Diverged, Ending, TimeLimit, drive
+from ergonet.execution.threads import worker_pool
+from ergonet.inference.compiled import keep_compiled_programs, make_room_for_programs
+from ergonet.inference.continuing import Start, how_it_ended, suspend
+from ergonet.inference.devices import Placement, place
+from ergonet.inference.drive import Diverged, Ending, TimeLimit, bounded, compile_programs, drive
 from ergonet.inference.jobs import AbstractJob, RunPlan
+from ergonet.inference.looks import Looks
 from ergonet.inference.minibatch_jobs import MinibatchPlan, minibatch_jobs
 from ergonet.inference.progress import AbstractProgress, choose_progress
 from ergonet.inference.registry import WARM_STARTS
 from ergonet.inference.rounding import RoundingCheck
 from ergonet.inference.stopping import NoLongerSampling
 from ergonet.inference.trajectory_jobs import TrajectoryPlan, trajectory_jobs
+from ergonet.inference.until import Until
 from ergonet.inference.validation import (
     open_store,
     validate_init,
@@ -42,12 +46,14 @@ from ergonet.inference.validation import (
     validate_plugins,
     validate_size,
     validate_target,
+    validate_until,
 )
 from ergonet.inference.warm_start import Surroundings, WarmStart
 from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
 from ergonet.target.contract import AbstractTarget
+from ergonet.target.shards import RowShards
 
 WARM_START = "warm_start"  # in seconds, gradients, tuning and the fingerprint
 
@@ -67,10 +73,11 @@ def sample(
     init: Any = None,
     warm_start: str | Mapping[str, Any] | WarmStart | None = None,
     store: str | os.PathLike[str] | AbstractStore | None = None,
-    devices: int | Sequence[Any] | None = None,
+    devices: int | Sequence[Any] | RowShards | None = None,
     executor: Executor | None = None,
     progress: bool | AbstractProgress = True,
     time_limit: float | None = None,
+    until: Until | Mapping[str, Any] | None = None,
     resume: bool = False,
     stop_when_stuck: bool = True,
 ) -> Samples:
@@ -83,7 +90,7 @@ def sample(
         num_chains: number of independent chains, at least 1.
         num_warmup: number of warm-up draws, which tune the kernel or let the chain approach equilibrium and are not
             stored; at least 0.
-        num_draws: number of draws of each chain after the warm-up, at least 1.
+        num_draws: number of draws of each chain after the warm-up, at least 1; with `until`, the most.
         thin: transitions per draw after the warm-up, at least 1; for minibatch kernels, epochs per stored draw.
         seed: an integer from 0 to 2^63 - 1. The draws of a chain do not depend on the numbers of chains and workers.
         warmup: a recipe of stages; None: Stan's windows for what the kernel needs. Minibatch kernels have no stages.
@@ -94,15 +101,18 @@ def sample(
         warm_start: finds the starts of the chains by an optimizer, from `init` or from what would be drawn: None, a
             `WarmStart`, or its name, or a table of its `name` and settings. `time_limit` counts it.
         store: None: memory; a path: a Zarr group on disk; or a store.
-        devices: None: all cores, or all accelerators; an integer: that many; or JAX devices. This is also the number of
-            chunks in progress at a time.
-        executor: an executor with the interface of `concurrent.futures` that advances the chains; None: worker threads.
+        devices: None: all cores, or all accelerators; an integer: that many; JAX devices; or `RowShards(...)`, which
+            divides the rows over devices. This is also the number of chunks in progress at a time.
+        executor: an executor with the interface of `concurrent.futures` that advances the chains, such as
+            `ergonet.execution.dask.DaskExecutor`; None: worker threads.
         progress: whether to show progress, or an `AbstractProgress`.
         time_limit: seconds after which the run stops and returns its draws, above 0; Ctrl-C does the same.
+        until: stops the run once its monitored predictions are good enough, such as `Until(ess=400, rhat=1.01)`, or a
+            table of its settings; not for minibatch kernels. `about["until"]` says what was found; None: no such rule.
         resume: continue the run in `store`, if there is one, or else start it. A run that was killed or stopped, in its
             warm-up too, goes on from its last checkpoint, and a larger `num_draws` adds draws to one that is complete;
             the draws are those of an uninterrupted run, bit for bit. Everything else must be as it was, except
-            `devices`, `executor`, `progress`, `time_limit` and `stop_when_stuck`.
+            `devices`, `executor`, `progress`, `time_limit`, `until` and `stop_when_stuck`.
         stop_when_stuck: whether a run stops when every chain stands still or is in a storm of divergences, judged by at
             least 200 draws of each (`stopping.py`); not for minibatch kernels.
 
@@ -127,24 +137,20 @@ def sample(
     kernel = NUTS() if kernel is None else kernel
     validate_target(target, kernel)
     validate_numbers(
-        num_chains=num_chains,
-        num_warmup=num_warmup,
-        num_draws=num_draws,
-        thin=thin,
-        seed=seed,
-        time_limit=time_limit,
+        num_chains=num_chains, num_warmup=num_warmup, num_draws=num_draws, thin=thin, seed=seed, time_limit=time_limit
     )
     validate_plugins(retention, callback, executor)
-    chosen = _chosen(warm_start, target)
+    chosen, rule = _chosen(warm_start, target), Until.of(until)
     thinned = _thinning(kernel, int(thin), int(num_draws), retention)
+    validate_until(rule, kernel, retention, num_chains=num_chains, num_draws=thinned.num_draws)
     validate_size(target, kernel, int(num_chains))
-    placement = place(devices, num_chains)
+    placement = place(devices, num_chains).over(executor)
     plan = RunPlan(
         num_chains=int(num_chains),
         num_warmup=int(num_warmup),
         num_draws=thinned.num_draws,
         seed=int(seed),
-        init=validate_init(init, target.dim, num_chains),
+        init=validate_init(init, target.dim, num_chains, kernel),
         callback=NoCallback() if callback is None else callback,
     )
     make = partial(_jobs, target, kernel, placement=placement, thin=thinned.thin, warmup=warmup)
@@ -152,22 +158,22 @@ def sample(
     reporter = choose_progress(progress)
     opened = open_store(store, resume=resume)
     recorder = Recorder(opened, thinned.retention, has_curve=_has_curve(kernel, plan, thinned.retention))
-    rules: list[AbstractStopRule] = [Diverged()]
-    rules += [RoundingCheck(target, reporter.say)] if isinstance(kernel, AbstractKernel) else []
+    rules = [Diverged(), *([RoundingCheck(target, reporter.say)] if isinstance(kernel, AbstractKernel) else [])]
     rules += [NoLongerSampling(reporter.say, thin=thinned.thin)] if stop_when_stuck else []
+    rules += [] if rule is None else [Looks(rule, target, recorder, most=plan.num_draws, thin=thinned.thin)]
     limits = [] if time_limit is None else [TimeLimit(time_limit, began=began)]
     reporter.begin(len(jobs), len(jobs[0].chains))
     try:
-        settings = {"kernel": kernel, "warmup": warmup, "thin": thinned.thin}
+        settings = {"kernel": kernel, "warmup": warmup, "thin": thinned.thin, **placement.settings}
         with _pool(executor, placement.num_workers) as pool:
             around = Surroundings(placement, pool, limits, reporter)
             prelude = None if chosen is None else _Prelude(chosen, around, make, isinstance(kernel, AbstractKernel))
-            jobs, start, seconds = _prepare(jobs, plan, recorder, reporter, settings, prelude=prelude)
+            jobs, start, seconds = _prepare(jobs, plan, recorder, settings, around, prelude=prelude)
             seconds["setup"] = time.perf_counter() - began - sum(seconds.values())
             ending = drive(jobs, recorder, pool, [*rules, *limits], reporter, num_workers=placement.num_workers)
         recorder.finish()
-        if ending.stopped_by:
-            reporter.say(stop_in_words(ending, recorder, thinned.retention.room(plan.num_draws)))
+        for sentence in how_it_ended(ending, recorder, thinned.retention.room(plan.num_draws)):
+            reporter.say(sentence)
         seconds |= {WARM_START: jobs[0].origin["seconds"]} if jobs[0].origin else {}
         seconds |= start.seconds(ending, num_workers=placement.num_workers)
         seconds["total"] = max(time.perf_counter() - began, sum(seconds.values()))
@@ -231,6 +237,10 @@ def _jobs(
         recipe = recipe_of(warmup, kernel.warmup(), plan.num_warmup)
         plan = replace(plan, num_warmup=recipe.num_transitions)
         return trajectory_jobs(TrajectoryPlan(kernel, recipe, thin, plan), target, placement)
+    if placement.rounding:
+        raise SettingError(
+            f"`devices=RowShards(...)` is for kernels of all rows; `{type(kernel).__name__}` takes minibatches."
+        )
     if warmup is not None:
         raise SettingError(f"`warmup` is for kernels of all rows; `{type(kernel).__name__}` has no stages.")
     return minibatch_jobs(MinibatchPlan(kernel, plan, is_alone=placement.num_workers == 1), target, placement)
@@ -255,8 +265,12 @@ class _Prelude:
         found = self.warm_start.find(jobs, plan.seed, self.around, is_drawn=self.takes_draws and plan.init is None)
         started = self.make(replace(plan, init=found.positions))
         for number, job in enumerate(started):
-            job.start()
             job.origin = found.origin(number)
+        try:
+            bounded(self.around.limits, [], lambda: [job.start() for job in started])
+        except TimeLimitError as error:
+            error.states, error.is_warm_started = found.positions, True
+            raise
         return started, {"compile": found.compile_seconds, WARM_START: found.seconds - found.compile_seconds}
 
 
@@ -264,16 +278,18 @@ def _prepare(
     jobs: list[AbstractJob],
     plan: RunPlan,
     recorder: Recorder,
-    reporter: AbstractProgress,
     settings: Mapping[str, Any],
+    around: Surroundings,
     *,
     prelude: _Prelude | None,
 ) -> tuple[list[AbstractJob], Start, dict[str, float]]:
     """Start the chains or continue them, allocate, compile, and search for step sizes; the jobs, and seconds."""
     if prelude is not None:
         settings = {**settings, WARM_START: prelude.warm_start}
-    for job in jobs:
-        job.start()
+    reporter, limits = around.reporter, around.limits
+    keep_compiled_programs()
+    make_room_for_programs(reporter.say)
+    bounded(limits, jobs, lambda: [job.start() for job in jobs])
     fields = jobs[0].fields()
     per_draw = sum(prod(shape) * dtype.itemsize for shape, dtype in fields.values())
     start = Start.of(recorder, plan, jobs, settings)
@@ -288,11 +304,9 @@ def _prepare(
         jobs, seconds = prelude.run(jobs, plan)
         new = jobs
     began = time.perf_counter()
-    for job in {job.program: job for job in reversed(jobs) if not job.is_finished}.values():
-        job.compile()
+    bounded(limits, jobs, lambda: compile_programs(jobs, around.executor))
     seconds["compile"] += time.perf_counter() - began
-    for job in new:
-        job.search(reporter.say)
+    bounded(limits, jobs, lambda: [job.search(reporter.say) for job in new])
     if prelude is not None and new:
         recorder.begin({job.chains: job.memo() for job in jobs})
     return jobs, start, seconds

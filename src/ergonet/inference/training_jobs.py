@@ -17,13 +17,15 @@ from ergonet._keys import key_of_words, seed_words
 from ergonet._types import Array, Float, Int, Scalar, UInt
 from ergonet.draws.recorder import Chunk
 from ergonet.draws.statistics import LP
+from ergonet.execution.threads import CPU_OPTIONS
 from ergonet.inference import training
-from ergonet.inference.devices import CPU_OPTIONS, Placement
+from ergonet.inference.devices import Placement
 from ergonet.inference.jobs import CHUNK_SECONDS, AbstractJob, Say, on_device
 from ergonet.inference.training import AbstractLoss, EarlyStopping, Member, Split, Training
 from ergonet.samplers.stochastic.optimizers import Optimizer
 from ergonet.target.capabilities import PointwiseLogLikelihood, Rows
 from ergonet.target.contract import AbstractTarget, Missing
+from ergonet.target.shards import RowShards
 
 SHARES = 1.0, 0.5, 0.25, 0.125
 """Shares of drawn initial values, one of which the optimizer starts from: draws of a wide prior give huge outputs."""
@@ -118,9 +120,8 @@ class TrainingPlan:
 
 def training_jobs(plan: TrainingPlan, target: AbstractTarget, placement: Placement) -> list[AbstractJob]:
     """Make a job for each group of chains."""
-    made = plan.training(target)
     return [
-        TrainingJob(plan, made, chains=group, device=device, is_batched=placement.is_batched)
+        TrainingJob(plan, target, chains=group, device=device, is_batched=placement.is_batched)
         for group, device in zip(placement.groups, placement.devices, strict=True)
     ]
 
@@ -128,12 +129,23 @@ def training_jobs(plan: TrainingPlan, target: AbstractTarget, placement: Placeme
 class TrainingJob(AbstractJob):
     """One or more chains of a device, trained until each has stopped."""
 
-    def __init__(self, plan: TrainingPlan, made: Training, *, chains: tuple[int, ...], device: Any, is_batched: bool):
-        super().__init__(chains, made.target)
-        self._plan, self._made, self._device, self._is_batched = plan, on_device(device, made), device, is_batched
-        self._num_batches = made.split.num_batches
+    def __init__(
+        self, plan: TrainingPlan, target: AbstractTarget, *, chains: tuple[int, ...], device: Any, is_batched: bool
+    ):
+        super().__init__(chains, target)
+        self._plan, self._is_batched = plan, is_batched
+        self._device = device.found[0] if isinstance(device, RowShards) else device
+        self._num_batches = self._made.split.num_batches
         self._seconds_per_step = 0.0
         self._num_chunks = 0
+
+    def arrive(self) -> None:
+        self.record = on_device(self._device, self.record)
+
+    @property
+    def _made(self) -> Training:
+        """What is trained, on the device of the job."""
+        return self.once(lambda: on_device(self._device, self._plan.training(self.target)), self._device)
 
     @property
     def _programs(self) -> Programs:

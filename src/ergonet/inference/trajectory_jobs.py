@@ -7,6 +7,7 @@ these programs only; the rest of the user's process is not affected).
 
 import time
 from collections.abc import Hashable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -26,12 +27,15 @@ from ergonet.draws.callback import NoCallback, observe
 from ergonet.draws.contents import POSITIONS
 from ergonet.draws.recorder import Chunk
 from ergonet.draws.statistics import stored_fields
+from ergonet.execution.threads import CPU_OPTIONS, worker_pool
 from ergonet.inference import batches, chains
 from ergonet.inference.chains import ChainRecord, Draws, Stretch
-from ergonet.inference.devices import CPU_OPTIONS, Placement, worker_pool
+from ergonet.inference.devices import Placement
 from ergonet.inference.jobs import CHUNK_SECONDS, MOST_TRIES, AbstractJob, RunPlan, Say, chunk_capacity, on_device
 from ergonet.samplers.base import AbstractKernel
-from ergonet.target.contract import AbstractTarget
+from ergonet.target.capabilities import Divisible
+from ergonet.target.contract import AbstractTarget, require
+from ergonet.target.shards import RowShards
 
 SELDOM = {"xla_backend_optimization_level": 1}  # programs that run a few dozen times are compiled with less effort
 
@@ -108,9 +112,21 @@ class TrajectoryJob(AbstractJob):
         super().__init__(chains, target)
         self.counters |= {"stage": 0, "in_stage": 0, "warmup": 0, "draws": 0}
         self._plan, self._device, self._is_batched = plan, device, is_batched
-        self._there = on_device(device, target)
         self._speed = 0.0, 0.0  # transitions per second, and gradients and transitions per second
         self._capacity = 1
+
+    def arrive(self) -> None:
+        self.record = on_device(self._device, self.record)
+
+    @property
+    def _there(self) -> AbstractTarget:
+        """The target on the device of the job."""
+        return self.once(self._placed, self._device)
+
+    def _placed(self) -> AbstractTarget:
+        if isinstance(self._device, RowShards):
+            return require(self.target, Divisible, "RowShards").divided(self._device)
+        return on_device(self._device, self.target)
 
     @property
     def _programs(self) -> Programs:
@@ -164,22 +180,29 @@ class TrajectoryJob(AbstractJob):
         return stored_fields(chains.declared(self._plan.kernel), dtype) | {POSITIONS: ((self.target.dim,), dtype)}
 
     def compile(self) -> None:
-        """Compile every program, so that nothing compiles later.
+        """Compile every program that will run, so that nothing compiles later.
 
         One program is traced while the other compiles. Compiling them in parallel would gain nothing, because XLA uses
         several threads for each, and would increase peak memory.
         """
         positional, named = self._advance_arguments(self._plan.adaptations.sampling, Stretch.of(0, work=0, thin=1))
         with worker_pool(1) as pool:
-            finishing = self._programs.finish_stage.lower(*self._finish_arguments(self._plan.adaptations.search))
-            compiling = [pool.submit(finishing.compile)]
+            compiling: list[Future[Any]] = []
+            if self.is_warmup or self._searches:
+                finishing = self._programs.finish_stage.lower(*self._finish_arguments(self._plan.adaptations.search))
+                compiling.append(pool.submit(finishing.compile))
             compiling.append(pool.submit(self._programs.advance.lower(*positional, **named).compile))
             for future in compiling:
                 future.result()
 
     def search(self, say: Say) -> None:
-        if "step_size" in self._plan.kernel.warmup().learned:
+        if self._searches:
             self._finish(self._plan.adaptations.search)
+
+    @property
+    def _searches(self) -> bool:
+        """Whether a chain that begins searches for its first step size."""
+        return self.done == 0 and "step_size" in self._plan.kernel.warmup().learned
 
     def _finish(self, adaptation: Adaptation) -> None:
         arguments = self._finish_arguments(adaptation)
@@ -199,7 +222,7 @@ class TrajectoryJob(AbstractJob):
         began, counters, is_warmup, thin = time.perf_counter(), self.counters, self.is_warmup, self._thin
         stage = self._plan.warmup.stages[counters["stage"]] if is_warmup else None
         begun = 0 if stage else self.done - self._plan.run.num_warmup - counters["draws"] * thin
-        left = stage.num_transitions - counters["in_stage"] if stage else self.total - self.done
+        left = stage.num_transitions - counters["in_stage"] if stage else self.goal - self.done
         most = min(left, self._capacity * thin - begun, LARGEST_COUNT)
         stretch = Stretch.of(min(most, self._chunk_size()), work=self._most_work(), thin=thin)
         adaptations = self._plan.adaptations

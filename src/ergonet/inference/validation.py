@@ -14,10 +14,14 @@ from ergonet.draws.callback import AbstractCallback
 from ergonet.draws.memory import plan_chains
 from ergonet.draws.retention import AbstractRetention
 from ergonet.draws.store import AbstractStore, MemoryStore, ZarrStore
+from ergonet.inference.until import Until
+from ergonet.samplers._settings import without_minibatches
 from ergonet.samplers.base import AbstractKernel
+from ergonet.samplers.mams import MAMS
+from ergonet.samplers.mclmc import MCLMC
 from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
 from ergonet.target.capabilities import Rows
-from ergonet.target.contract import AbstractTarget, require
+from ergonet.target.contract import AbstractTarget, Missing, require
 
 
 def validate_numbers(
@@ -44,7 +48,8 @@ def validate_target(target: Any, kernel: Any) -> None:
     """Validate that a target and a kernel match.
 
     Raises:
-        CapabilityError: one of them has the wrong type, or a minibatch kernel is used for a target without minibatches.
+        CapabilityError: one of them has the wrong type, a minibatch kernel is used for a target without minibatches, or
+            a microcanonical kernel for streamed rows.
         SettingError: the batch size exceeds the number of rows.
     """
     if not isinstance(target, AbstractTarget):
@@ -52,6 +57,8 @@ def validate_target(target: Any, kernel: Any) -> None:
             f"`target` must be a target, got {type(target).__name__}. Make one with "
             f"`Target.from_logdensity(logdensity_fn, example)` or `BayesianNetwork(...).condition(x, y)`."
         )
+    if isinstance(kernel, MAMS | MCLMC) and is_streamed(target):
+        raise CapabilityError(f"The rows of `target` are streamed: {without_minibatches(type(kernel).__name__)}")
     if isinstance(kernel, AbstractKernel):
         return
     if not isinstance(kernel, AbstractMinibatchKernel):
@@ -62,6 +69,12 @@ def validate_target(target: Any, kernel: Any) -> None:
             f"`{type(kernel).__name__}(batch_size={kernel.batch_size})` is more than the number of "
             f"rows, {num_rows}. Use a smaller batch, or a full-batch kernel such as `ergonet.NUTS()`."
         )
+
+
+def is_streamed(target: AbstractTarget) -> bool:
+    """Whether the rows of a target are on the host, so that only minibatches of them are ever on the device."""
+    data = target.capability(Rows)
+    return not isinstance(data, Missing) and any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(data.rows()))
 
 
 def validate_size(target: AbstractTarget, kernel: AbstractKernel | AbstractMinibatchKernel, num_chains: int) -> None:
@@ -89,14 +102,39 @@ def validate_plugins(retention: Any, callback: Any, executor: Any) -> None:
             raise SettingError(f"`{name}` must be None or such as {example}, got {value!r}.")
 
 
-def validate_init(init: Any, dim: int, num_chains: int) -> np.ndarray | None:
+def validate_until(until: Until | None, kernel: Any, retention: Any, *, num_chains: int, num_draws: int) -> None:
+    """Validate that a stop rule can judge a run; None is allowed.
+
+    Raises:
+        SettingError: it cannot.
+    """
+    if until is None:
+        return
+    if not isinstance(kernel, AbstractKernel):
+        raise SettingError(
+            f"`until` is for kernels of all rows: minibatches give `{type(kernel).__name__}` a bias that no number of "
+            f"draws removes. Give `num_draws` or `time_limit`."
+        )
+    if retention is not None and retention.newest is not None:
+        raise SettingError(
+            f"`until` judges all draws, of which `retention={retention}` stores the last. Use `Every(n)` or none."
+        )
+    until.check(num_chains=num_chains, num_draws=num_draws)
+
+
+def validate_init(init: Any, dim: int, num_chains: int, kernel: Any) -> np.ndarray | None:
     """Initial values `[chain, dim]` from the user's `[dim]` or `[chain, dim]`; None if none are given.
 
     Raises:
-        SettingError: `init` has another shape.
+        SettingError: `init` has another shape, or the kernel cannot start there.
     """
-    if init is None:
-        return None
+    positions = None if init is None else _starts(init, dim, num_chains)
+    if isinstance(kernel, AbstractKernel):
+        kernel.check_starts(dim, positions)
+    return positions
+
+
+def _starts(init: Any, dim: int, num_chains: int) -> np.ndarray:
     positions = np.asarray(init)
     if positions.shape == (dim,):
         positions = np.broadcast_to(positions, (num_chains, dim))

@@ -11,7 +11,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import numpy as np
 
 from ergonet._errors import CapabilityError, DivergedError, SettingError, TimeLimitError
@@ -23,21 +22,21 @@ from ergonet.draws.callback import NoCallback
 from ergonet.draws.recorder import Recorder
 from ergonet.draws.retention import Every
 from ergonet.draws.store import MemoryStore
-from ergonet.inference.devices import Placement, place, worker_pool
-from ergonet.inference.drive import AbstractStopRule, Diverged, TimeLimit, drive
+from ergonet.execution.threads import worker_pool
+from ergonet.inference.devices import Placement, place
+from ergonet.inference.drive import Diverged, TimeLimit, bounded, compile_programs, drive, states_of
 from ergonet.inference.jobs import AbstractJob, RunPlan
 from ergonet.inference.progress import WARM_START, AbstractProgress, Tick, choose_progress
 from ergonet.inference.training import EarlyStopping
 from ergonet.inference.training_jobs import TrainingPlan, training_jobs
 from ergonet.inference.trajectory_jobs import TrajectoryPlan, trajectory_jobs
-from ergonet.inference.validation import validate_init, validate_numbers, validate_target
+from ergonet.inference.validation import is_streamed, validate_init, validate_numbers, validate_target
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.mclmc import MCLMC
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.stochastic.optimizers import Adam, Optimizer
-from ergonet.target.capabilities import Rows
-from ergonet.target.contract import AbstractTarget, Missing
+from ergonet.target.contract import AbstractTarget
 
 PURPOSE = 1  # of the seed that warm starts derive from that of the run
 RATE, BATCH, PATIENCE = 0.005, 32, 100
@@ -143,13 +142,12 @@ class WarmStart(AbstractSettings):
         self.check(target)
         placement, reporter = place(devices, num_chains), choose_progress(progress)
         jobs = _jobs_of(
-            kernel, 0, _plan(seed, validate_init(init, target.dim, num_chains), num_chains), target, placement
+            kernel, 0, _plan(seed, validate_init(init, target.dim, num_chains, kernel), num_chains), target, placement
         )
         limits = [] if time_limit is None else [TimeLimit(time_limit, began=began)]
         reporter.begin(len(jobs), len(jobs[0].chains))
         try:
-            for job in jobs:
-                job.start()
+            bounded(limits, jobs, lambda: [job.start() for job in jobs])
             with worker_pool(placement.num_workers) as pool:
                 around = Surroundings(placement, pool, limits, reporter)
                 return self.find(jobs, seed, around, is_drawn=init is None).positions
@@ -162,8 +160,7 @@ class WarmStart(AbstractSettings):
         Raises:
             CapabilityError: its rows are streamed.
         """
-        data = target.capability(Rows)
-        if not isinstance(data, Missing) and any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(data.rows())):
+        if is_streamed(target):
             raise CapabilityError(
                 "`warm_start` keeps all rows on the device: `target` must not be streamed. Leave `warm_start` out, or "
                 "pass `init`, such as the last draw of `sample(target, Adam(...))`."
@@ -181,15 +178,19 @@ class WarmStart(AbstractSettings):
         began, target = time.perf_counter(), jobs[0].target
         own, stages = derived_seed(seed, PURPOSE), Stages(around)
         stopping = EarlyStopping(np.asarray(self.patience, np.int32), np.asarray(self.most_epochs, np.int32))
-        plan = TrainingPlan(self.optimizer, stopping, self.validation, _positions(jobs), is_drawn, own)
+        plan = TrainingPlan(self.optimizer, stopping, self.validation, states_of(jobs), is_drawn, own)
         trained = stages.run(training_jobs(plan, target, around.placement))
-        positions, origins = _positions(trained), [job.tuning() for job in trained]
+        positions, origins = states_of(trained), [job.tuning() for job in trained]
         if self.then is not None:
             num_chains = len(positions)
             moved = _jobs_of(
                 self.then, self.num_transitions, _plan(own, positions, num_chains), target, around.placement
             )
-            positions = _positions(stages.run(moved))
+            try:
+                positions = states_of(stages.run(moved))
+            except TimeLimitError as error:
+                error.states, error.is_warm_started = positions, True
+                raise
         if not np.isfinite(positions).all():
             raise DivergedError(
                 f"A chain of `warm_start` is not finite after {self.num_transitions} transitions of {self.then!r}. "
@@ -218,13 +219,13 @@ class Surroundings:
     Attributes:
         placement: where the chains are.
         executor: advances the jobs.
-        limits: stop rules, such as a time limit.
+        limits: the time limit, if there is one.
         reporter: shows progress.
     """
 
     placement: Placement
     executor: Executor
-    limits: Sequence[AbstractStopRule]
+    limits: Sequence[TimeLimit]
     reporter: AbstractProgress
 
 
@@ -262,34 +263,33 @@ class Stages:
 
     def run(self, jobs: Sequence[AbstractJob]) -> list[AbstractJob]:
         """Run the jobs of a stage from their start to their end."""
-        around = self._around
-        for job in jobs:
-            job.start()
-        recorder = Recorder(MemoryStore(), Every(1), has_curve=False)  # of warm-ups only, so there is nothing to store
-        recorder.allocate(sum(len(job.chains) for job in jobs), 1, jobs[0].fields())
-        began = time.perf_counter()
-        for job in {job.program: job for job in jobs}.values():
-            job.compile()
-        self.compile_seconds += time.perf_counter() - began
-        for job in jobs:
-            job.search(around.reporter.say)
         try:
-            ending = drive(
-                jobs,
-                recorder,
-                around.executor,
-                [Diverged(), *around.limits],
-                _Shown(around.reporter, jobs),
-                num_workers=around.placement.num_workers,
-            )
+            done = self._run(jobs, self._around)
         except TimeLimitError as error:
             raise TimeLimitError(
                 "`time_limit` was reached in the warm start, before the first chain. Allow more time, or lower "
                 "`most_epochs` or `num_transitions` of `warm_start`."
             ) from error
-        spent = [job.counters["gradients"] for job in ending.jobs]
+        spent = [job.counters["gradients"] for job in done]
         self.gradients = [before + now for before, now in zip(self.gradients, spent, strict=True)]
-        return ending.jobs
+        return done
+
+    def _run(self, jobs: Sequence[AbstractJob], around: Surroundings) -> list[AbstractJob]:
+        bounded(around.limits, jobs, lambda: [job.start() for job in jobs])
+        recorder = Recorder(MemoryStore(), Every(1), has_curve=False)  # of warm-ups only, so there is nothing to store
+        recorder.allocate(sum(len(job.chains) for job in jobs), 1, jobs[0].fields())
+        began = time.perf_counter()
+        bounded(around.limits, jobs, lambda: compile_programs(jobs, around.executor))
+        self.compile_seconds += time.perf_counter() - began
+        bounded(around.limits, jobs, lambda: [job.search(around.reporter.say) for job in jobs])
+        return drive(
+            jobs,
+            recorder,
+            around.executor,
+            [Diverged(), *around.limits],
+            _Shown(around.reporter, jobs),
+            num_workers=around.placement.num_workers,
+        ).jobs
 
 
 class _Shown(AbstractProgress):
@@ -361,9 +361,3 @@ def _jobs_of(
     recipe = recipe_of(None, kernel.warmup(), num_transitions)
     plan = replace(plan, num_warmup=recipe.num_transitions)
     return trajectory_jobs(TrajectoryPlan(kernel, recipe, 1, plan), target, placement)
-
-
-def _positions(jobs: Sequence[AbstractJob]) -> np.ndarray:
-    """Positions of the chains of all jobs, `[chain, dim]`."""
-    order = np.argsort([chain for job in jobs for chain in job.chains])
-    return np.concatenate([job.positions for job in jobs])[order]

@@ -6,6 +6,7 @@ have parameters of its own, such as a noise precision; they are coordinates of t
 
 import abc
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -15,8 +16,9 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from ergonet._checks import is_number
-from ergonet._errors import DataError, SettingError, shown
+from ergonet._errors import SettingError, shown
 from ergonet._types import Array, Bool, Float, PRNGKey, Scalar
+from ergonet.models.checked import deviations_of, labels_of, real_targets
 from ergonet.models.network import Leaf, Weights
 from ergonet.models.precision import GammaPrecision as GammaPrecision  # noqa: PLC0414 - a public name of this module
 
@@ -32,6 +34,16 @@ class AbstractLikelihood(eqx.Module):
     """The distribution of the targets of a row."""
 
     is_classification: ClassVar[bool]
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether real targets are whole numbers, each with a probability of its own."""
+        return False
+
+    @property
+    def lacks_conjugacy(self) -> str:
+        """Why there are no Gibbs draws of the parameters; empty if there are."""
+        return ""
 
     @abc.abstractmethod
     def num_outputs(self, num_targets: int) -> int:
@@ -94,25 +106,6 @@ class AbstractLikelihood(eqx.Module):
         """Quantities on which convergence in function space is judged: log probabilities or means."""
 
 
-def _labels(y: Any, classes: int, owner: str) -> np.ndarray:
-    """Class indices as int32 `[rows]`, validated to lie in 0..classes-1."""
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise DataError(f"`y` for `{owner}` must be class indices of shape [rows], got {list(labels.shape)}.")
-    if not np.all(labels == labels.astype(np.int32)):
-        raise DataError(f"`y` for `{owner}` must be integer class indices, got {labels.dtype} with fractions.")
-    outside = (labels < 0) | (labels >= classes)
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise DataError(
-            f"`y` for `{owner}` must lie in 0..{classes - 1}; row {row} (counted from 0) has {labels[row]}. "
-            f"Give the network as many outputs as there are classes."
-        )
-    return labels.astype(np.int32)
-
-
 class _NoParameters(AbstractLikelihood):
     """Base of likelihoods without parameters."""
 
@@ -146,7 +139,7 @@ class Categorical(_NoParameters):
     def prepare(self, y: Any, num_outputs: int) -> Targets:
         if num_outputs < 2:
             raise SettingError("`Categorical()` needs a network with at least 2 outputs; use `Bernoulli()` for one.")
-        labels = _labels(y, num_outputs, "Categorical()")
+        labels = labels_of(y, num_outputs, "Categorical()")
         return jax.device_put((labels[None, :] == np.arange(num_outputs)[:, None]).astype(np.float32))
 
     def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
@@ -193,7 +186,7 @@ class Bernoulli(_NoParameters):
     def prepare(self, y: Any, num_outputs: int) -> Targets:
         if num_outputs != 1:
             raise SettingError(f"`Bernoulli()` needs a network with 1 output, got {num_outputs}; or `Categorical()`.")
-        return jax.device_put(_labels(y, 2, "Bernoulli()")[None, :].astype(np.float32))
+        return jax.device_put(labels_of(y, 2, "Bernoulli()")[None, :].astype(np.float32))
 
     def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
         return -jnp.sum(jax.nn.softplus((1 - 2 * targets) * outputs), axis=0)
@@ -216,18 +209,6 @@ class Bernoulli(_NoParameters):
 
     def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
         return jnp.concatenate([jax.nn.log_sigmoid(-outputs), jax.nn.log_sigmoid(outputs)], axis=0)
-
-
-def _real_targets(y: Any, expected: int, owner: str) -> Targets:
-    """Real targets as `[targets, rows]`."""
-    targets = np.asarray(y)
-    targets = targets[:, None] if targets.ndim == 1 else targets
-    if targets.ndim != 2 or targets.shape[1] != expected:
-        raise DataError(
-            f"`y` for `{owner}` must have shape [rows, {expected}] to match the network's outputs, "
-            f"got {list(np.shape(y))}."
-        )
-    return jax.device_put(targets.T)
 
 
 LOG_PRECISION = "likelihood.log_precision"
@@ -257,7 +238,7 @@ class Gaussian(AbstractLikelihood):
         return num_targets
 
     def prepare(self, y: Any, num_outputs: int) -> Targets:
-        return _real_targets(y, num_outputs, "Gaussian()")
+        return real_targets(y, num_outputs, "Gaussian()")
 
     def leaves(self) -> dict[str, Leaf]:
         return {LOG_PRECISION: Leaf(shape=(), fan_in=1)} if isinstance(self.noise, GammaPrecision) else {}
@@ -321,10 +302,26 @@ class Gaussian(AbstractLikelihood):
 class HeteroscedasticGaussian(_NoParameters):
     """Real targets with noise that depends on the inputs.
 
-    There are two outputs per target: first the means, then the log precisions.
+    There are two outputs per target: first the means, then the log precisions. The variance is floor^2 + exp(-output),
+    so that the density of a row never exceeds that of the floor. Without a floor it has no bound: where targets repeat
+    exactly, such as grades, a network can state them with a vanishing sd.
     """
 
     is_classification: ClassVar[bool] = False
+    floor: Any
+
+    def __init__(self, floor: float | Sequence[float] | None = None):
+        """Check and keep the setting.
+
+        Args:
+            floor: the smallest standard deviation of the noise, above 0, in the units of y: a number, or one for each
+                target; None: no bound. Values that are rounded to multiples of r differ from the true ones by about
+                r / sqrt(12).
+
+        Raises:
+            SettingError: it is neither.
+        """
+        self.floor = None if floor is None else deviations_of(floor, "HeteroscedasticGaussian(floor=...)")
 
     def num_outputs(self, num_targets: int) -> int:
         return 2 * num_targets
@@ -334,11 +331,20 @@ class HeteroscedasticGaussian(_NoParameters):
             raise SettingError(
                 f"`HeteroscedasticGaussian()` needs two outputs per target (mean, log precision), got {num_outputs}."
             )
-        return _real_targets(y, num_outputs // 2, "HeteroscedasticGaussian()")
+        if self.floor is not None and self.floor.ndim and len(self.floor) != num_outputs // 2:
+            raise SettingError(
+                f"`HeteroscedasticGaussian(floor=...)` has {len(self.floor)} numbers for {num_outputs // 2} targets."
+            )
+        return real_targets(y, num_outputs // 2, "HeteroscedasticGaussian()")
 
     def _split(self, outputs: Outputs) -> tuple[Array, Array]:
+        """Means and log precisions, of which those of the floor are an upper bound."""
         half = outputs.shape[0] // 2
-        return outputs[:half], outputs[half:]
+        mean, log_precision = outputs[:half], outputs[half:]
+        if self.floor is None:
+            return mean, log_precision
+        log_floor = jnp.reshape(jnp.log(jnp.asarray(self.floor, outputs.dtype)), (-1, 1))
+        return mean, log_precision - jax.nn.softplus(log_precision + 2 * log_floor)
 
     def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
         mean, log_precision = self._split(outputs)
@@ -364,7 +370,7 @@ class HeteroscedasticGaussian(_NoParameters):
         return mean + jnp.exp(-0.5 * log_precision) * jax.random.normal(key, mean.shape, mean.dtype)
 
     def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
-        return outputs
+        return jnp.concatenate(self._split(outputs), axis=0)
 
 
 def gaussian(noise: float | None = None, width: float | None = None, alpha: float | None = None) -> Gaussian:

@@ -17,11 +17,14 @@ from jax.core import Tracer
 from jax.scipy.special import logsumexp
 from jax.typing import DTypeLike
 
+from ergonet import _notebook
 from ergonet._errors import DataError, SettingError
 from ergonet._fork import require_jax
 from ergonet._types import AnyArray, Array, Float, Int, Position, PRNGKey, Scalar
 from ergonet.diagnostics.function_space import choose_reference_rows
+from ergonet.models.checked import checked_rows
 from ergonet.models.curvature import NetworkCurvature
+from ergonet.models.divided import DivisibleNetwork
 from ergonet.models.equinox import as_network
 from ergonet.models.likelihood import AbstractLikelihood
 from ergonet.models.network import AbstractNetwork, Leaf, Weights, cut
@@ -29,6 +32,8 @@ from ergonet.models.prior import AbstractPrior, PriorAssignment, assign
 from ergonet.models.prior.assignment import jitter
 from ergonet.models.prior.density import Density
 from ergonet.models.prior.groups import BY_INPUT
+from ergonet.models.simulation import NetworkSimulation
+from ergonet.models.weighting import prepared
 from ergonet.target.capabilities import (
     CenteredCurvature,
     GibbsBlock,
@@ -73,6 +78,18 @@ class BayesianNetwork(eqx.Module):
         self.likelihood = _likelihood(likelihood)
         self.network = as_network(network)
         self.prior = assign(prior, self.network.leaves())
+
+    def __repr__(self) -> str:
+        return _notebook.line(self, self.facts())
+
+    def _repr_html_(self) -> str:
+        return _notebook.table(self, self.facts())
+
+    def facts(self) -> dict[str, object]:
+        """What a reader wants to know first: the network, the names of priors and likelihood, and the dimension."""
+        names = dict.fromkeys(type(block.prior).__name__ for block in self.prior.blocks())
+        likelihood = type(self.likelihood).__name__
+        return {"network": self.network, "prior": " and ".join(names), "likelihood": likelihood, "dim": self.dim}
 
     @property
     def dim(self) -> int:
@@ -158,7 +175,7 @@ class BayesianNetwork(eqx.Module):
         position = jax.ShapeDtypeStruct((self.dim,), jnp.float32)
         return jax.eval_shape(self.outputs, position, inputs).shape[0]
 
-    def condition(self, x: Any, y: Any, *, reference: Any = None) -> "NetworkPosterior":
+    def condition(self, x: Any, y: Any, *, reference: Any = None, weights: Any = None) -> "NetworkPosterior":
         """Condition on data.
 
         Args:
@@ -166,29 +183,28 @@ class BayesianNetwork(eqx.Module):
             y: targets: class indices `[rows]`, or real values `[rows]` or `[rows, targets]`.
             reference: inputs `[rows, ...]` on whose predictions convergence is judged; up to 20 rows, spread over the
                 inputs, are used. None: chosen from `x`.
-
-        Returns:
-            The posterior.
+            weights: weight of each row `[rows]`, at least 0, a power of its likelihood; None: 1.
 
         Raises:
             DataError: `x` or `y` is empty or not finite, or their lengths differ.
             SettingError: the shapes do not match the network.
         """
         require_jax()
-        x, y = _rows("x", x), np.asarray(y)  # NumPy, because JAX would compile a program for each check
+        x, y = checked_rows("x", x), np.asarray(y)  # NumPy, because JAX would compile a program for each check
         if y.ndim == 0 or y.shape[0] != x.shape[0]:
             raise DataError(f"`x` has {x.shape[0]} rows, but `y` has shape {list(y.shape)}. They must match.")
         if not np.all(np.isfinite(y.astype(x.dtype))):
             raise DataError("`y` contains NaN or infinite values. Drop these rows or impute the values.")
         inputs, count = self.network.prepare(x), None
-        targets = np.asarray(self.likelihood.prepare(y, self.num_outputs(inputs)), x.dtype)
-        shown = x if reference is None else _rows("reference", reference)
+        model, targets = prepared(self, y, self.num_outputs(inputs), weights)
+        targets = targets.astype(x.dtype)
+        shown = x if reference is None else checked_rows("reference", reference)
         chosen = choose_reference_rows(shown.reshape(shown.shape[0], -1), count=NUM_REFERENCE_ROWS)
         shown = self.network.prepare(shown[np.asarray(chosen)])
         if len(x) > SMALLEST and not self.network.rows_interact:
             index = padded_index(len(x))
             inputs, targets, count = self.network.prepare(x[index]), targets[:, index], np.int32(len(x))
-        return NetworkPosterior(self, *jax.device_put((inputs, targets, shown, count)))
+        return NetworkPosterior(model, *jax.device_put((inputs, targets, shown, count)))
 
 
 def _likelihood(value: Any) -> AbstractLikelihood:
@@ -197,27 +213,14 @@ def _likelihood(value: Any) -> AbstractLikelihood:
     return value
 
 
-def _rows(name: str, value: Any) -> np.ndarray:
-    array = np.asarray(value)
-    dtype = array.dtype if np.issubdtype(array.dtype, np.floating) else np.float32
-    array = array.astype(jax.dtypes.canonicalize_dtype(dtype))
-    if array.ndim < 2 or array.shape[0] == 0:
-        raise DataError(f"`{name}` must have shape [rows, features] with at least 1 row, got {list(array.shape)}.")
-    bad = ~np.isfinite(array.reshape(array.shape[0], -1))
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise DataError(
-            f"`{name}` contains {int(bad.sum())} NaN or infinite values, the first at row {row}, column {column} "
-            f"(counted from 0). Drop these rows or impute the values."
-        )
-    return array
-
-
 class AbstractNetworkPosterior(AbstractTarget, Monitor, Rows, Scales):
     """The posterior of a `BayesianNetwork`, with rows on the device or on the host."""
 
     model: eqx.AbstractVar[BayesianNetwork]
     reference: eqx.AbstractVar[Array]
+
+    def _facts(self) -> dict[str, object]:
+        return self.model.facts() | {"rows": self.num_rows}
 
     def unravel(self, position: Position) -> dict[str, Array]:
         weights, own = self.model.split(position)
@@ -242,7 +245,7 @@ class AbstractNetworkPosterior(AbstractTarget, Monitor, Rows, Scales):
         return -(self.model.log_prior(position) + likelihood).astype(position.dtype)
 
 
-class NetworkPosterior(AbstractNetworkPosterior, PointwiseLogLikelihood):
+class NetworkPosterior(AbstractNetworkPosterior, PointwiseLogLikelihood, DivisibleNetwork, NetworkSimulation):
     """The posterior of a `BayesianNetwork` given data; make it with `BayesianNetwork.condition`.
 
     Its arrays are padded, so that posteriors of about as many rows share compiled programs (`padding.py`). Padding has
@@ -297,13 +300,11 @@ class NetworkPosterior(AbstractNetworkPosterior, PointwiseLogLikelihood):
         return NetworkCurvature(*own, self.padded_inputs, self.padded_targets, self.count)
 
     def potential(self, position: Position) -> Scalar:
-        density = self.model.prior_density(position)
-        if self.left_out is None:
-            return -(density.whole + self._likelihood(position)).astype(position.dtype)
-        prior, row = self.left_out
-        return -(density.above(prior) + self._likelihood(position, above=row)).astype(position.dtype)
+        density, (prior, row) = self.model.prior_density(position), self.left_out or (None, None)
+        above = density.whole if prior is None else density.above(prior)
+        return -(above + self.sum_over_rows(position, above=row)).astype(position.dtype)
 
-    def _likelihood(self, position: Position, *, above: Scalar | None = None) -> Scalar:
+    def sum_over_rows(self, position: Position, *, above: Scalar | None = None) -> Scalar:
         """The sum over rows of their log likelihoods above a value."""
         rows = _log_likelihood(self.model, position, self.padded_inputs, self.padded_targets)
         return jnp.sum(without_padding(rows if above is None else rows - above, self.count))
@@ -321,7 +322,7 @@ class NetworkPosterior(AbstractNetworkPosterior, PointwiseLogLikelihood):
         return (inputs, targets) if self._is_full else (inputs[: self.num_rows], targets[: self.num_rows])
 
     def reference_point(self, position: Position) -> ReferencePoint:
-        density, likelihood = self.model.prior_density(position), self._likelihood(position)
+        density, likelihood = self.model.prior_density(position), self.sum_over_rows(position)
         potential = -(density.whole + likelihood).astype(position.dtype)
         return ReferencePoint(potential, (density, likelihood / self.num_rows))
 
@@ -339,7 +340,7 @@ class NetworkPosterior(AbstractNetworkPosterior, PointwiseLogLikelihood):
         if self.dim == self.num_weights:
             return Missing(NO_HYPERPARAMETERS)
         if kind is GibbsBlock:
-            lacks = self.model.prior.lacks_conjugacy
+            lacks = self.model.prior.lacks_conjugacy or self.model.likelihood.lacks_conjugacy
             return Missing(lacks) if lacks else NetworkGibbs(self)
         if kind is WeightCurvature:
             lacks = self.curvature.lacks_of_weights(centered=True)
@@ -365,11 +366,9 @@ class NetworkPosterior(AbstractNetworkPosterior, PointwiseLogLikelihood):
         rows = self.log_likelihood(position)
         bad = ~jnp.isfinite(rows)
         if bool(bad.any()):
-            first = int(jnp.argmax(bad))
-            return (
-                f"the log likelihood {self.model.likelihood!r} of row {first} (counted from 0) is {rows[first]} there, "
-                f"and of {int(bad.sum())} rows in all; are x and y standardized?"
-            )
+            first, count = int(jnp.argmax(bad)), int(bad.sum())
+            found = f"of row {first} (counted from 0) is {rows[first]} there, and of {count} rows in all"
+            return f"the log likelihood {self.model.likelihood!r} {found}; are x and y standardized?"
         return "every prior and the log likelihood are finite there, but their sum or its gradient is not"
 
 

@@ -40,10 +40,20 @@ LIKELIHOODS: "Registry[AbstractLikelihood]" = Registry(
         "bernoulli": Entry("ergonet.models.likelihood:Bernoulli", tags=("classification",)),
         "gaussian": Entry("ergonet.models.likelihood:gaussian", tags=("regression",)),
         "heteroscedastic-gaussian": Entry("ergonet.models.likelihood:HeteroscedasticGaussian", tags=("regression",)),
+        "ordinal": Entry("ergonet.models.likelihoods.ordinal:Ordinal", tags=("classification",)),
+        "student-t": Entry("ergonet.models.likelihoods.reals:StudentT", tags=("regression",)),
+        "log-normal": Entry("ergonet.models.likelihoods.reals:LogNormal", tags=("regression",)),
+        "beta": Entry("ergonet.models.likelihoods.reals:Beta", tags=("regression",)),
+        "poisson": Entry("ergonet.models.likelihoods.counts:Poisson", tags=("count",)),
+        "negative-binomial": Entry("ergonet.models.likelihoods.counts:NegativeBinomial", tags=("count",)),
+        "zero-inflated-poisson": Entry("ergonet.models.likelihoods.counts:ZeroInflatedPoisson", tags=("count",)),
+        "zero-inflated-negative-binomial": Entry(
+            "ergonet.models.likelihoods.counts:ZeroInflatedNegativeBinomial", tags=("count",)
+        ),
     },
     of=("ergonet.models.likelihood:AbstractLikelihood",),
 )
-"""By task: ``classification`` or ``regression``."""
+"""By task: ``classification``, ``regression`` or ``count``."""
 ACTIVATIONS: "Registry[Callable[[Array], Array]]" = Registry(
     "activation",
     {

@@ -13,6 +13,7 @@ from ergonet._errors import CapabilityError, DataError
 from ergonet._types import AnyArray, Array, Position, Scalar
 from ergonet.diagnostics.function_space import choose_reference_rows
 from ergonet.models.network_posterior import NUM_REFERENCE_ROWS, AbstractNetworkPosterior, BayesianNetwork
+from ergonet.models.weighting import prepared
 from ergonet.target.contract import CapabilityT, Missing, ReferencePoint, own_capability
 
 CHECKED_ROWS = 4096  # rows read at once
@@ -70,13 +71,14 @@ def _refuse(what: str) -> NoReturn:
     )
 
 
-def stream(model: BayesianNetwork, x: Any, y: Any) -> StreamedPosterior:
+def stream(model: BayesianNetwork, x: Any, y: Any, *, weights: Any = None) -> StreamedPosterior:
     """Condition on rows that stay on the host, for data larger than the memory of the device.
 
     Args:
         model: the network.
         x: inputs `[rows, ...]`, a floating-point NumPy array or `numpy.memmap`; read in chunks.
         y: targets, as in `BayesianNetwork.condition`; held in memory.
+        weights: weights of the rows, as there.
 
     Returns:
         The posterior.
@@ -93,7 +95,8 @@ def stream(model: BayesianNetwork, x: Any, y: Any) -> StreamedPosterior:
     for name, values in (("x", x), ("y", y)):
         _check_finite(name, values)
     network = model.network
-    targets = np.asarray(model.likelihood.prepare(y, model.num_outputs(network.prepare(x[:1]))), x.dtype).T
+    model, prepared_targets = prepared(model, y, model.num_outputs(network.prepare(x[:1])), weights)
+    targets = prepared_targets.astype(x.dtype).T
     seen = np.asarray(x[:: -(-len(x) // SEEN_ROWS)])
     chosen = choose_reference_rows(seen.reshape(len(seen), -1), count=NUM_REFERENCE_ROWS)
     reference = jax.device_put(network.prepare(seen[np.asarray(chosen)]))

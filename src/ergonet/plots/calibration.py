@@ -6,6 +6,7 @@ from matplotlib.ticker import PercentFormatter
 
 from ergonet.plots import canvas
 from ergonet.prediction.calibration import CoverageCurve, ReliabilityCurve
+from ergonet.prediction.selective import RiskCurve
 
 
 def reliability_diagram(curve: ReliabilityCurve, *, axes: Axes | None = None) -> Axes:
@@ -53,6 +54,27 @@ def coverage_plot(curve: CoverageCurve, *, axes: Axes | None = None) -> Axes:
     axes.set_xlabel("stated probability of the interval")
     axes.set_ylabel("fraction of true values inside")
     canvas.legend(axes, columns=2, above=True)
+    return axes
+
+
+def risk_plot(curve: RiskCurve, *, axes: Axes | None = None) -> Axes:
+    """Plot the mean loss of the rows of which the model is surest, against their share.
+
+    Args:
+        curve: from ``ergonet.prediction.selective.risk_coverage``.
+        axes: axes to draw on; None makes a new figure.
+
+    Returns:
+        The axes.
+    """
+    axes = canvas.single_axes(axes, height=3.4)
+    axes.plot(curve.coverage, curve.risk, color=canvas.SERIES[0], linewidth=1.6)
+    axes.axhline(curve.risk[-1], color=canvas.MUTED, linewidth=1, linestyle=(0, (3, 2)))
+    axes.set_xlim(0, 1.01)
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+    axes.set_xlabel("share of rows that are predicted, surest first")
+    axes.set_ylabel("mean loss of these rows")
     return axes
 
 

@@ -47,7 +47,7 @@ def scales_plot(
     axes.set_xlim(near.min() / 10, near.max() * 10)  # so that a vague prior does not squeeze the posterior
     axes.set_yticks(rows, [canvas.short(str(names[row])) for row in kept])
     axes.set_ylim(-0.7, len(kept) - 0.3)
-    axes.set_xlabel("standard deviation")
+    axes.set_xlabel("learned value")
     canvas.legend(axes, columns=2, above=True)
     return axes
 

@@ -27,6 +27,8 @@ class ReliabilityCurve:
         expected_calibration_error_standard_error: its standard error with bins and signs held fixed; NaN for a
             single row.
         by_chance: the error to expect of calibrated probabilities in the same bins, 0 to 1.
+        corrected: root mean square of ``accuracy - confidence`` over rows, without the bias of finite bins, 0 to 1:
+            that of each bin is the variance of its accuracy (Kumar2019). Bins of one row are left out.
         overconfidence: mean confidence minus accuracy, -1 to 1.
         overconfidence_standard_error: its standard error; NaN for a single row.
     """
@@ -40,6 +42,7 @@ class ReliabilityCurve:
     expected_calibration_error: float
     expected_calibration_error_standard_error: float
     by_chance: float
+    corrected: float
     overconfidence: float
     overconfidence_standard_error: float
 
@@ -111,9 +114,19 @@ def reliability_curve(probabilities: np.ndarray, truth: np.ndarray, bins: int = 
         expected_calibration_error=float(np.abs(gap).sum() / rows),
         expected_calibration_error_standard_error=standard_error(np.sign(gap)[where] * (right - sure)),
         by_chance=_MEAN_SIZE * float(np.sqrt(chance).sum() / rows),
+        corrected=_corrected(accuracy, confidence, counts),
         overconfidence=float((sure - right).mean()),
         overconfidence_standard_error=standard_error(sure - right),
     )
+
+
+def _corrected(accuracy: np.ndarray, confidence: np.ndarray, counts: np.ndarray) -> float:
+    used = counts > 1
+    if not used.any():
+        return float("nan")
+    accuracy, confidence, counts = accuracy[used], confidence[used], counts[used]
+    squares = np.square(accuracy - confidence) - accuracy * (1 - accuracy) / (counts - 1)
+    return float(np.sqrt(max(np.average(squares, weights=counts), 0.0)))
 
 
 def coverage_curve(quantiles: np.ndarray, levels: Sequence[float] | np.ndarray, truth: np.ndarray) -> CoverageCurve:
@@ -140,16 +153,38 @@ def coverage_curve(quantiles: np.ndarray, levels: Sequence[float] | np.ndarray, 
             f"`quantiles` must have shape [level, rows, targets] = {(len(probabilities), *truth.shape)}, "
             f"got {quantiles.shape}."
         )
-    pairs = _symmetric_pairs(probabilities)
+    pairs = symmetric_pairs(probabilities)
     if not pairs:
         raise SettingError(
             f"Coverage needs levels that are symmetric about 1/2, such as 0.05 and 0.95; got {list(levels)}."
         )
     nominal = np.asarray([probabilities[high] - probabilities[low] for low, high in pairs])
     inside = np.stack([(quantiles[low] <= truth) & (truth <= quantiles[high]) for low, high in pairs])
+    return _coverage(nominal, inside)
+
+
+def transform_coverage(transform: np.ndarray) -> CoverageCurve:
+    """Compute the coverage of central intervals from the probability integral transform; also right for counts.
+
+    Args:
+        transform: probability integral transform of the true values, randomized for counts, ``[rows, targets]``.
+
+    Returns:
+        The curve at the nominal probabilities 0.1 to 0.9.
+
+    Raises:
+        DataError: there are no rows, or a value is not finite.
+    """
+    away = 2 * np.abs(finite_array(transform, "transform", 2) - 0.5)
+    nominal = np.arange(1, 10) / 10
+    return _coverage(nominal, away[None] <= nominal[:, None, None])
+
+
+def _coverage(nominal: np.ndarray, inside: np.ndarray) -> CoverageCurve:
+    """The curve, from which true values are inside each interval, ``[interval, rows, targets]``."""
     by_row = inside.mean(axis=2)
-    coverage = by_row.mean(axis=1)
-    lower, upper = wilson_interval(by_row.sum(axis=1), np.full(len(pairs), len(truth)))
+    coverage, rows = by_row.mean(axis=1), by_row.shape[1]
+    lower, upper = wilson_interval(by_row.sum(axis=1), np.full(len(nominal), rows))
     gap = coverage - nominal
     return CoverageCurve(
         nominal=nominal,
@@ -158,7 +193,7 @@ def coverage_curve(quantiles: np.ndarray, levels: Sequence[float] | np.ndarray, 
         upper=upper,
         mean_gap=float(np.abs(gap).mean()),
         mean_gap_standard_error=standard_error((np.sign(gap)[:, None] * by_row).mean(axis=0)),
-        by_chance=_MEAN_SIZE * float(np.sqrt(nominal * (1 - nominal) / len(truth)).mean()),
+        by_chance=_MEAN_SIZE * float(np.sqrt(nominal * (1 - nominal) / rows).mean()),
         overconfidence=float(-gap.mean()),
         overconfidence_standard_error=standard_error(by_row.mean(axis=0)),
     )
@@ -234,7 +269,8 @@ def finite_array(values: np.ndarray, name: str, dimensions: int) -> np.ndarray:
     return values
 
 
-def _symmetric_pairs(levels: np.ndarray) -> list[tuple[int, int]]:
+def symmetric_pairs(levels: np.ndarray) -> list[tuple[int, int]]:
+    """Indices of the levels of each central interval, narrow ones first."""
     pairs = []
     for low in np.argsort(-levels):
         if levels[low] < 0.5 - 1e-9:

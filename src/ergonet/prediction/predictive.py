@@ -7,7 +7,9 @@ draw for the rows of a chunk, so chunks are made small enough for these to fit i
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import equinox as eqx
@@ -19,12 +21,15 @@ from jax import lax
 from ergonet._checks import is_integer
 from ergonet._errors import CapabilityError, SettingError
 from ergonet._keys import key_of
-from ergonet._types import Array, Float
+from ergonet._types import Array
 from ergonet.draws.quantities import draw_weights
 from ergonet.draws.samples import Samples
+from ergonet.execution.threads import num_cores, worker_pool
 from ergonet.models.network_posterior import AbstractNetworkPosterior, BayesianNetwork
-from ergonet.prediction.chunks import Rows, draw_chunks, readable
+from ergonet.models.weighting import unweighted
+from ergonet.prediction.chunks import SIMULATED_ROWS, Rows, draw_chunks, held_chunks, readable
 from ergonet.prediction.members import MemberDensities
+from ergonet.prediction.moments import Sums, moments, part_of
 from ergonet.prediction.quantiles import mixture_quantiles
 
 QUANTILE_BYTES = 128 * 2**20  # limit on the outputs of all draws for one chunk of rows, which quantiles need
@@ -73,17 +78,6 @@ class Prediction:
         return np.maximum(self.entropy - self.expected_entropy, 0.0)
 
 
-class Sums(eqx.Module):
-    """Running moments over weighted draws for a chunk of rows; `count` is the sum of the weights."""
-
-    count: Float[Array, ""]
-    mean: Float[Array, "out rows"]
-    squares: Float[Array, "out rows"]  # sum of squared deviations of the draws' means
-    variance: Float[Array, "out rows"]  # mean of the draws' noise variances
-    entropy: Float[Array, "rows"]  # mean of the draws' entropies
-    log_density: Float[Array, "rows"]  # log of the sum over draws
-
-
 def predict(
     samples: Samples,
     x: Any,
@@ -109,19 +103,84 @@ def predict(
         DataError: `x` has no rows or is not finite, or `y` does not match it.
         SettingError: a level is outside (0, 1), or `x` or the draws do not match the network.
     """
-    model = _model(samples, model)
-    levels = tuple(float(level) for level in levels)
-    for level in levels:
-        if not 0 < level < 1:
-            raise SettingError(f"`levels` must lie strictly between 0 and 1, got {level}.")
-    if model.likelihood.is_classification:
-        levels = ()
-    rows = Rows(model, x, y)
-    positions = readable(samples.positions)
-    size = rows.chunk_size(QUANTILE_BYTES // (4 * samples.num_chains * samples.num_draws) if levels else None)
-    weights = draw_weights(samples)
-    parts = [_predict_chunk(model, (positions, weights), chunk, levels) for chunk in rows.chunks(size)]
-    return join(model, parts, levels=levels, count=rows.count, has_targets=y is not None)
+    return Predictor(samples, model).predict(x, levels=levels, y=y)
+
+
+class Predictor:
+    """Draws and their network, ready for many calls of `predict`: small draws are read once and stay in memory.
+
+    Attributes:
+        samples: the draws.
+        model: the network.
+    """
+
+    def __init__(self, samples: Samples, model: BayesianNetwork | None = None):
+        """Keep the draws and the network; nothing is read before the first prediction.
+
+        Raises:
+            CapabilityError: `model` is None and the samples carry no model.
+            SettingError: the draws do not match the network.
+        """
+        self.samples, self.model = samples, _model(samples, model)
+        self._num_outputs: int | None = None
+
+    @cached_property
+    def _positions(self) -> Any:
+        return readable(self.samples.positions)
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        return draw_weights(self.samples)
+
+    @cached_property
+    def _held(self) -> list[tuple[Array, Array]] | None:
+        """All draws in a few chunks; None if they are too large to be held."""
+        return held_chunks(self._positions, self._weights) if isinstance(self._positions, np.ndarray) else None
+
+    def predict(self, x: Any, *, levels: Sequence[float] = (0.05, 0.95), y: Any = None) -> Prediction:
+        """The predictive distribution of each row; arguments, result and errors as of `ergonet.predict`."""
+        levels = tuple(float(level) for level in levels)
+        for level in levels:
+            if not 0 < level < 1:
+                raise SettingError(f"`levels` must lie strictly between 0 and 1, got {level}.")
+        if self.model.likelihood.is_classification:
+            levels = ()
+        rows = Rows(self.model, x, y, num_outputs=self._num_outputs)
+        draws = self.samples.num_chains * self.samples.num_draws
+        size = rows.chunk_size(QUANTILE_BYTES // (4 * draws) if levels else None)
+        if levels:
+            self._num_outputs = rows.num_outputs
+        starts = range(0, rows.count, size)
+        workers = min(num_cores(), len(starts)) if jax.default_backend() == "cpu" and self._held is not None else 1
+        with worker_pool(workers) if workers > 1 else nullcontext() as pool:
+            every = map if pool is None else pool.map
+            parts = list(every(lambda start: self._part(rows.chunk(start, size), levels), starts))
+        return join(self.model, parts, levels=levels, count=rows.count, has_targets=y is not None)
+
+    def _part(self, chunk: tuple[Array, Array | None], levels: tuple[float, ...]) -> dict[str, Any]:
+        """The moments of a chunk of rows, and its quantiles."""
+        model, (inputs, targets) = self.model, chunk
+        sums, kept = list[Sums](), list[Any]()
+        members = None if targets is None else MemberDensities(self._weights)
+        held = self._held if targets is None else None  # members of targets are told apart by chain
+        for draws, weights in draw_chunks(self._positions, self._weights) if held is None else held:
+            found, outputs, own = moments(model, draws, jnp.asarray(weights, draws.dtype), inputs, targets)
+            sums.append(found)
+            if members is not None and targets is not None:
+                members.add(model, outputs, own, weights=np.asarray(weights), targets=targets)
+            if levels:
+                kept.append(jax.tree.map(np.asarray, (outputs, own, weights)))
+        part = part_of(sums) | ({} if members is None else {"members": members.mean_densities()})
+        if levels:
+            outputs, own, weights = jax.tree.map(lambda *leaves: np.concatenate(leaves), *kept)
+            counts = weights > 0
+            outputs, own, weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[counts]), (outputs, own, weights))
+            kept.clear()
+            chosen = jnp.asarray(levels, inputs.dtype)
+            part["quantiles"] = np.asarray(
+                _quantiles(model, outputs, own, chosen, weights=weights.astype(inputs.dtype))
+            )
+        return part
 
 
 def _model(samples: Samples, model: BayesianNetwork | None) -> BayesianNetwork:
@@ -130,7 +189,9 @@ def _model(samples: Samples, model: BayesianNetwork | None) -> BayesianNetwork:
             raise CapabilityError(
                 "These samples carry no network. Pass `model=BayesianNetwork(...)` to predict with them."
             )
-        model = samples.target.model
+        known: BayesianNetwork = samples.target.model
+        known = eqx.tree_at(lambda one: one.likelihood, known, unweighted(known.likelihood))
+        model = known
     dim = samples.positions.shape[2]
     if model.dim != dim:
         raise SettingError(
@@ -139,108 +200,9 @@ def _model(samples: Samples, model: BayesianNetwork | None) -> BayesianNetwork:
     return model
 
 
-def _predict_chunk(model: BayesianNetwork, draws_of: Any, chunk: Any, levels: tuple[float, ...]) -> dict[str, Any]:
-    (positions, every_weight), (inputs, targets) = draws_of, chunk
-    sums, kept, members = None, [], MemberDensities(every_weight)
-    for draws, weights in draw_chunks(positions, every_weight):
-        outputs, own = _outputs(model, draws, inputs)
-        sums = blank_sums(model, outputs, own) if sums is None else sums
-        sums = accumulate(model, sums, outputs, own, weights=jnp.asarray(weights, outputs.dtype), targets=targets)
-        if targets is not None:
-            members.add(model, outputs, own, weights=weights, targets=targets)
-        if levels:
-            counts = weights > 0
-            kept.append(jax.tree.map(lambda leaf, on=counts: np.asarray(leaf)[on], (outputs, own, weights)))
-    assert sums is not None
-    part = part_of(sums) | ({} if targets is None else {"members": members.mean_densities()})
-    if levels:
-        outputs, own, weights = jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *kept)
-        kept.clear()
-        chosen = jnp.asarray(levels, inputs.dtype)
-        part["quantiles"] = np.asarray(_quantiles(model, outputs, own, chosen, weights=weights.astype(inputs.dtype)))
-    return part
-
-
-def part_of(sums: Sums) -> dict[str, Any]:
-    """The moments of a chunk as NumPy arrays, in the form `join` takes."""
-    names = ("mean", "squares", "variance", "entropy", "log_density")
-    return {name: np.asarray(getattr(sums, name)) for name in names} | {"count": float(sums.count)}
-
-
-@eqx.filter_jit
-def _outputs(model: BayesianNetwork, positions: Array, inputs: Array) -> tuple[Array, Any]:
-    """Outputs `[draw, out, rows]` and likelihood parameters of each draw, one draw at a time to fit a core's cache."""
-
-    def one(position: Array) -> tuple[Array, Any]:
-        weights, own = model.split(position)
-        return model.network.apply(weights, inputs), own
-
-    return lax.map(one, positions)
-
-
 @eqx.filter_jit
 def _quantiles(model: BayesianNetwork, outputs: Array, own: Any, levels: Array, *, weights: Array) -> Array:
     return mixture_quantiles(model.likelihood, own, outputs, levels, weights)
-
-
-@eqx.filter_jit
-def accumulate(
-    model: BayesianNetwork, sums: Sums, outputs: Array, own: Any, *, weights: Array, targets: Array | None
-) -> Sums:
-    """Merge a chunk of weighted draws into the running moments; draws of weight 0 have no effect."""
-    likelihood = model.likelihood
-    count = jnp.sum(weights)
-
-    def average(values: Array) -> Array:
-        return jnp.tensordot(weights, values, axes=1) / jnp.maximum(count, jnp.finfo(outputs.dtype).tiny)
-
-    means = jax.vmap(likelihood.mean)(own, outputs)
-    mean = average(means)
-    entropy, log_density = jnp.zeros_like(sums.entropy), jnp.full_like(sums.log_density, -jnp.inf)
-    if likelihood.is_classification:
-        entropy = average(-jnp.sum(jax.scipy.special.xlogy(means, means), axis=1))
-    if targets is not None:
-        rows = jax.vmap(likelihood.log_prob, in_axes=(0, 0, None))(own, outputs, targets)
-        log_density = jax.nn.logsumexp(rows + jnp.log(weights)[:, None], axis=0)
-    chunk = Sums(
-        count=count,
-        mean=mean,
-        squares=jnp.tensordot(weights, (means - mean) ** 2, axes=1),
-        variance=average(jax.vmap(likelihood.variance)(own, outputs)),
-        entropy=entropy,
-        log_density=log_density,
-    )
-    return joined(sums, chunk)
-
-
-def joined(one: Sums, other: Sums) -> Sums:
-    """Merge two sets of moments (Chan1983)."""
-    total = one.count + other.count
-    share = other.count / jnp.maximum(total, jnp.finfo(total.dtype).tiny)
-    shift = other.mean - one.mean
-    return Sums(
-        count=total,
-        mean=one.mean + share * shift,
-        squares=one.squares + other.squares + shift**2 * one.count * share,
-        variance=one.variance + share * (other.variance - one.variance),
-        entropy=one.entropy + share * (other.entropy - one.entropy),
-        log_density=jnp.logaddexp(one.log_density, other.log_density),
-    )
-
-
-def blank_sums(model: BayesianNetwork, outputs: Array, own: Any) -> Sums:
-    """Moments of zero draws, shaped for outputs like these, `[draw, outputs, rows]`."""
-    mean = jax.eval_shape(jax.vmap(model.likelihood.mean), own, outputs)
-    zeros = jnp.zeros(mean.shape[1:], mean.dtype)
-    row = zeros[0]
-    return Sums(
-        count=jnp.zeros((), mean.dtype),
-        mean=zeros,
-        squares=zeros,
-        variance=zeros,
-        entropy=row,
-        log_density=jnp.full_like(row, -jnp.inf),
-    )
 
 
 def join(
@@ -284,7 +246,13 @@ def join(
 
 
 def sample_predictive(
-    samples: Samples, x: Any, *, num_samples: int, seed: int, model: BayesianNetwork | None = None
+    samples: Samples,
+    x: Any,
+    *,
+    num_samples: int,
+    seed: int,
+    model: BayesianNetwork | None = None,
+    first_row: int = 0,
 ) -> np.ndarray:
     """Simulate targets from the posterior predictive distribution.
 
@@ -296,6 +264,8 @@ def sample_predictive(
             used; draws of unequal weight are chosen in proportion to it.
         seed: seeds the choice of draws and the noise, 0 to 2^63 - 1.
         model: the network; None: the model that the samples carry.
+        first_row: the index of the first row of `x`, if `x` is a block of a larger table, a multiple of 256. All blocks
+            of a table have the same functions and their own noise.
 
     Returns:
         Simulated targets `[sample, rows, targets]`; class indices for a classification.
@@ -303,10 +273,12 @@ def sample_predictive(
     Raises:
         CapabilityError: `model` is None and the samples carry no model.
         DataError: `x` has no rows or is not finite.
-        SettingError: `num_samples` or `seed` is out of its range.
+        SettingError: `num_samples`, `seed` or `first_row` is out of its range.
     """
     model = _model(samples, model)
     _check_simulation(num_samples, seed)
+    if not is_integer(first_row) or first_row < 0 or first_row % SIMULATED_ROWS[-1]:
+        raise SettingError(f"`first_row` must be a multiple of {SIMULATED_ROWS[-1]}, at least 0, got {first_row!r}.")
     positions = readable(samples.positions)
     rng = np.random.default_rng(seed)
     weights = draw_weights(samples).reshape(-1).astype(float)
@@ -322,7 +294,8 @@ def sample_predictive(
         pairs = zip(chains[start:stop].tolist(), draws[start:stop].tolist(), strict=True)
         return jnp.asarray(np.stack([np.asarray(positions[chain, draw]) for chain, draw in pairs]))
 
-    return _simulate(model, x, chunk, num_samples=num_samples, seed=seed)
+    first_chunk = first_row // SIMULATED_ROWS[-1]
+    return _simulate(model, x, chunk, num_samples=num_samples, seed=seed, first_chunk=first_chunk)
 
 
 def prior_predictive(model: BayesianNetwork, x: Any, *, num_samples: int, seed: int) -> np.ndarray:
@@ -346,11 +319,17 @@ def _check_simulation(num_samples: Any, seed: Any) -> None:
 
 
 def _simulate(
-    model: BayesianNetwork, x: Any, chunk: Callable[[int, int], Array], *, num_samples: int, seed: int
+    model: BayesianNetwork,
+    x: Any,
+    chunk: Callable[[int, int], Array],
+    *,
+    num_samples: int,
+    seed: int,
+    first_chunk: int = 0,
 ) -> np.ndarray:
     """Simulate targets in chunks of samples and rows; `chunk(start, stop)` gives positions `[stop - start, dim]`."""
     rows = Rows(model, x)
-    inputs = list(rows.chunks(rows.chunk_size()))
+    inputs = list(rows.chunks(rows.chunk_size(sizes=SIMULATED_ROWS)))
     key = jax.random.fold_in(key_of(seed), NOISE_KEY)
     samples = []
     for start in range(0, num_samples, SAMPLE_CHUNK):
@@ -361,7 +340,7 @@ def _simulate(
         of_chunk = jax.random.fold_in(key, start // SAMPLE_CHUNK)
         parts = [
             np.asarray(_noisy(model, positions, chunk_inputs, jax.random.fold_in(of_chunk, number)))
-            for number, (chunk_inputs, _) in enumerate(inputs)
+            for number, (chunk_inputs, _) in enumerate(inputs, first_chunk)
         ]
         samples.append(np.concatenate(parts, axis=1)[:count, : rows.count])
     return np.concatenate(samples)

@@ -16,6 +16,7 @@ from jax import lax
 
 from ergonet._types import Array, Bool, Float
 from ergonet.models.likelihood import AbstractLikelihood
+from ergonet.models.likelihoods.distribution import AbstractDistribution, bisect, bracket
 
 MOST_STEPS = 40  # about 10 are needed; bisection alone would need about 25 at float32 precision
 PRECISION = 4  # units in the last place
@@ -50,7 +51,7 @@ def mixture_quantiles(
     """Quantiles of the mixture over draws.
 
     Args:
-        likelihood: a likelihood for real targets.
+        likelihood: a likelihood for real targets or counts; quantiles of counts are whole numbers.
         own: the likelihood's parameters, with a leading axis of draws.
         outputs: network outputs of every draw.
         levels: probabilities in (0, 1).
@@ -79,8 +80,16 @@ def mixture_quantiles(
 
         return lax.fori_loop(0, num_draws, add, jnp.zeros_like(values)) / num_draws
 
-    first = quantiles(jnp.asarray(0))
-    low, high = lax.fori_loop(1, num_draws, extremes, (first, first))
+    if isinstance(likelihood, AbstractDistribution) and likelihood.needs_search:
+        means, variances = (jax.vmap(one)(own, outputs) for one in (likelihood.mean, likelihood.variance))
+        around, sd = jnp.mean(means, axis=0), jnp.sqrt(jnp.mean(variances, axis=0) + jnp.var(means, axis=0))
+        guess = jnp.broadcast_to(around, (levels.shape[0], *around.shape))
+        low, high = bracket(excess, guess, sd, is_whole=likelihood.is_discrete)
+    else:
+        first = quantiles(jnp.asarray(0))
+        low, high = lax.fori_loop(1, num_draws, extremes, (first, first))
+    if likelihood.is_discrete:
+        return bisect(excess, low, high, is_whole=True)
     return find_root(excess, low, high)
 
 

@@ -10,7 +10,8 @@ from ergonet._types import AnyArray, Array, Float, Int, Scalar
 from ergonet.draws.callback import AbstractCallback
 from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.prediction.chunks import Rows
-from ergonet.prediction.predictive import Prediction, Sums, accumulate, blank_sums, join, joined, part_of
+from ergonet.prediction.moments import Sums, accumulate, blank_sums, part_of
+from ergonet.prediction.predictive import Prediction, join
 from ergonet.target.padding import padded_size, without_padding
 
 
@@ -85,10 +86,7 @@ class RunningPrediction(AbstractCallback):
         summaries = [one for one in summaries if one.count > 0]
         if not summaries:
             return None
-        total = summaries[0]
-        for other in summaries[1:]:
-            total = joined(total, jax.device_put(other, total.mean.device))
-        return join(self.model, [part_of(total)], levels=(), count=int(self.count), has_targets=True)
+        return join(self.model, [part_of(summaries)], levels=(), count=int(self.count), has_targets=True)
 
 
 def _classes(values: AnyArray) -> Array:

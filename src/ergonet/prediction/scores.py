@@ -7,6 +7,7 @@ population. They do not include the Monte Carlo error of the predictions, for wh
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import xlogy
 
 from ergonet._errors import DataError
 from ergonet.prediction.calibration import (
@@ -15,7 +16,11 @@ from ergonet.prediction.calibration import (
     finite_array,
     reliability_curve,
     standard_error,
+    transform_coverage,
 )
+
+COUNT_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Probabilities of the quantiles by which counts are scored."""
 
 _SMALLEST_PROBABILITY = float(np.finfo(np.float32).tiny)
 
@@ -33,8 +38,8 @@ def classification_scores(probabilities: np.ndarray, truth: np.ndarray, *, bins:
         class, in nats, at most 87.3 because probabilities are clipped at the smallest normal float32),
         ``calibration`` (expected calibration error, 0 to 1) and ``overconfidence`` (mean confidence minus accuracy, -1
         to 1), each with its ``*_standard_error``; ``calibration_by_chance`` (the calibration error to expect of
-        calibrated probabilities); ``brier`` (mean squared distance to the one-hot true class, 0 to 2). Standard errors
-        are NaN for a single row.
+        calibrated probabilities); ``brier`` (mean squared distance to the one-hot true class, 0 to 2) with its
+        ``brier_standard_error``. Standard errors are NaN for a single row.
 
     Raises:
         DataError: shapes do not match, there are no rows, or a row is not a probability distribution.
@@ -57,6 +62,7 @@ def classification_scores(probabilities: np.ndarray, truth: np.ndarray, *, bins:
         "overconfidence": curve.overconfidence,
         "overconfidence_standard_error": curve.overconfidence_standard_error,
         "brier": float(brier.mean()),
+        "brier_standard_error": standard_error(brier),
     }
 
 
@@ -113,3 +119,62 @@ def regression_scores(
     for i in np.flatnonzero(np.abs(curve.nominal - 0.9) < 1e-6):
         scores["coverage_90"] = float(curve.coverage[i])
     return scores
+
+
+def count_scores(
+    mean: np.ndarray, truth: np.ndarray, log_density: np.ndarray, quantiles: np.ndarray, *, transform: np.ndarray
+) -> dict[str, float]:
+    """Score predictive distributions of counts.
+
+    Args:
+        mean: predictive means, above 0, ``[rows, targets]``.
+        truth: true counts, ``[rows, targets]``.
+        log_density: joint log predictive probability of all targets of a row, ``[rows]``.
+        quantiles: predictive quantiles at ``COUNT_LEVELS``, ``[level, rows, targets]``.
+        transform: randomized probability integral transform, ``[rows, targets]``.
+
+    Returns:
+        As of `regression_scores`, where ``calibration`` and ``overconfidence`` are those of the transform, because
+        intervals of whole numbers cannot have every coverage; and ``mae``, the mean error of the median, and
+        ``deviance``, the mean Poisson deviance of the mean, both with their ``*_standard_error``.
+    """
+    scores = regression_scores(mean, truth, log_density, quantiles, COUNT_LEVELS)
+    curve = transform_coverage(transform)
+    absolute = np.abs(quantiles[COUNT_LEVELS.index(0.5)] - truth).mean(axis=1)
+    deviance = 2 * (xlogy(truth, truth) - xlogy(truth, mean) - truth + mean).mean(axis=1)
+    return scores | {
+        "calibration": curve.mean_gap,
+        "calibration_standard_error": curve.mean_gap_standard_error,
+        "calibration_by_chance": curve.by_chance,
+        "overconfidence": curve.overconfidence,
+        "overconfidence_standard_error": curve.overconfidence_standard_error,
+        "mae": float(absolute.mean()),
+        "mae_standard_error": standard_error(absolute),
+        "deviance": float(deviance.mean()),
+        "deviance_standard_error": standard_error(deviance),
+    }
+
+
+def sample_crps(draws: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+    """The continuous ranked probability score of predictive draws, in the unit of the target; lower is better.
+
+    It is E|X - y| - E|X - X'| / 2, estimated without bias (GneitingRaftery2007, equation 21).
+
+    Args:
+        draws: independent draws of each target, at least two, ``[draw, rows, targets]``.
+        truth: true values, ``[rows, targets]``.
+
+    Returns:
+        ``crps``, the mean over rows and targets, and ``crps_standard_error``.
+
+    Raises:
+        DataError: shapes do not match, or a value is not finite.
+    """
+    draws, truth = finite_array(draws, "draws", 3), finite_array(truth, "truth", 2)
+    count = len(draws)
+    if draws.shape[1:] != truth.shape or count < 2:
+        raise DataError(f"`draws` must be [draw, *{list(truth.shape)}] with at least 2 draws, got {draws.shape}.")
+    ranks = (2 * np.arange(1, count + 1) - count - 1)[:, None, None]
+    spread = (ranks * np.sort(draws, axis=0)).sum(axis=0) / (count * (count - 1))
+    rows = (np.abs(draws - truth).mean(axis=0) - spread).mean(axis=1)
+    return {"crps": float(rows.mean()), "crps_standard_error": standard_error(rows)}

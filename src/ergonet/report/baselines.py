@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ergonet.baselines.comparison import best_of, standing
 from ergonet.report import wording
 
 SCORES = (
@@ -29,6 +30,13 @@ def sentences(metrics: Mapping[str, Any]) -> list[str]:
     """Whether the network earns its place, and which baseline is missing."""
     found = _found(metrics)
     return [str(one) for one in (found.get("sentence"), *(found.get("left_out") or ())) if one]
+
+
+def best(metrics: Mapping[str, Any]) -> tuple[Mapping[str, Any], str] | None:
+    """The baseline with the best log score, and where the network is beside it, see ``standing``; None without one."""
+    methods = [one for one in _methods(metrics) if wording.real(one["test"], "nll") is not None]
+    found = best_of(methods) if methods else None
+    return None if found is None else (found, standing(found))
 
 
 def table(metrics: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,11 +26,11 @@ def pictures(record: RunRecord) -> list[Picture]:
 def _scales(names: list[str], draws: np.ndarray, prior: np.ndarray | None) -> Picture:
     median = np.median(draws, axis=0)
     return Picture(
-        title="Learned scales and their priors",
+        title="What did the data say about the scales?",
         svg=draw("scales", lambda: plots.scales_plot(names, draws, prior)),
         caption=(
-            "Learned standard deviations of the weights and of the noise, in standardized units. If a line is as wide "
-            "as the band of the prior, the data said nothing about that scale."
+            "Learned standard deviations of the weights, and what was learned about the noise, in standardized units. "
+            "If a line is as wide as the band of the prior, the data said nothing about that value."
         ),
         alternative="Posterior medians: "
         + ", ".join(f"{name} {wording.number(float(one))}" for name, one in zip(names, median, strict=True))
@@ -44,7 +44,7 @@ def _relevance(names: list[str], draws: np.ndarray) -> Picture:
     largest = ", ".join(f"{names[row]} {wording.number(float(median[row]))}" for row in order[:5])
     least = int(np.sum(median < RESOLVED * median[order[0]]))
     return Picture(
-        title="Which inputs matter",
+        title="Which inputs matter?",
         svg=draw("relevance", lambda: plots.relevance_plot(names, draws)),
         caption=(
             "Scale of the weights out of each input, most relevant input first (automatic relevance determination): "

@@ -68,11 +68,11 @@ def _of_functions(functions: np.ndarray, weights: np.ndarray | None) -> list[Pic
         f" {wording.plural(summary.num_degenerate, 'constant prediction')} left out." if summary.num_degenerate else ""
     )
     convergence = Picture(
-        title="R-hat and effective sample size of the predictions",
+        title="Do the chains make the same predictions?",
         svg=svg,
         caption=(
-            "R-hat near 1 means that all chains make the same predictions. Effective draws are the number of "
-            f"independent draws that the correlated draws are worth.{left_out}"
+            "R-hat should be near 1 for every prediction: then all chains make the same. Effective draws are the "
+            f"number of independent draws that the correlated draws are worth: farther right is better.{left_out}"
         ),
         alternative=(
             f"Two histograms over {functions.shape[2]} monitored predictions. Largest R-hat: "
@@ -94,7 +94,7 @@ def _worst(summary: ConvergenceSummary) -> int | None:
 
 def _ranks(values: np.ndarray, name: str, what: str) -> Picture:
     return Picture(
-        title=f"Ranks of {what}",
+        title=f"Does every chain visit the same values? Ranks of {what}",
         svg=draw(name, lambda: plots.rank_plot(values)),
         caption=(
             "Each chain should visit low, middle and high values equally often: the bars should be level and lie "
@@ -107,7 +107,7 @@ def _ranks(values: np.ndarray, name: str, what: str) -> Picture:
 def _trace(values: np.ndarray, early: np.ndarray | None) -> Picture:
     early = early if _has_draws(early) else None
     return Picture(
-        title="Log posterior, draw by draw",
+        title="Was the warm-up long enough? Log posterior by draw",
         svg=draw("trace", lambda: plots.log_posterior_trace(values, early)),
         caption="After the warm-up, all chains should fluctuate around the same level without a trend.",
         alternative=(
@@ -121,7 +121,7 @@ def _trace(values: np.ndarray, early: np.ndarray | None) -> Picture:
 def _energies(energy: np.ndarray) -> Picture:
     values = e_bfmi(energy)
     return Picture(
-        title="Energy",
+        title="Can every transition reach every energy?",
         svg=draw("energy", lambda: plots.energy_plot(energy)),
         caption=(
             "The outline (changes from draw to draw) should be about as wide as the filled histogram (all draws): "
@@ -139,7 +139,7 @@ def _transitions(record: RunRecord) -> Picture:
     steps = record.stats.get("n_steps", np.empty((len(accepted), 0)))
     target = wording.real(record.metrics.get("diagnostics") or {}, "target_acceptance")
     return Picture(
-        title="Acceptance and length of the trajectories",
+        title="Is the step size right, and what does a draw cost?",
         svg=draw(
             "transitions",
             lambda: plots.transitions_plot(accepted, steps, target_acceptance=target)[0],

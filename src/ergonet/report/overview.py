@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ergonet.baselines.comparison import WORSE
 from ergonet.diagnostics import advice, held_out
-from ergonet.diagnostics.finding import MODEL, MODES
-from ergonet.report import ensemble, wording
+from ergonet.diagnostics.finding import FALLBACK, MODEL, MODES, RECALIBRATION, UNJUDGED, beside
+from ergonet.report import baselines, ensemble, wording
 from ergonet.report.record import RunRecord
 
 
@@ -52,6 +53,8 @@ def verdict(record: RunRecord) -> Verdict:
 
 def judge(metrics: Mapping[str, Any]) -> Verdict:
     """The verdict on a run with these metrics, see ``verdict``."""
+    if fallback := _table(metrics, FALLBACK):
+        return Verdict("bad", f"Not the posterior of the network: {fallback['name']}.", tuple(advice.advise(metrics)))
     if not metrics.get("diagnostics"):
         return Verdict("unknown", "The draws could not be checked: this run has no diagnostics.", ())
     findings = advice.find(metrics)
@@ -65,6 +68,14 @@ def judge(metrics: Mapping[str, Any]) -> Verdict:
     if problems:
         things = "there is one problem" if len(findings) == 1 else f"there are {len(findings)} problems"
         return Verdict("bad", f"Do not rely on these results yet: {things}.", sentences)
+    if UNJUDGED in notes:
+        headline = "The draws are an average over chains in different modes, which no held-out rows have judged."
+        return Verdict("note", headline, sentences)
+    best = baselines.best(metrics)
+    if best is not None and best[1] == WORSE:
+        return Verdict(
+            "note", f"The draws are sound, but {best[0]['name']} predicts the held-out rows better.", sentences
+        )
     if MODES in notes:
         return Verdict("note", "The results can be used: an average over chains in different modes.", sentences)
     if findings:
@@ -84,6 +95,8 @@ def title(record: RunRecord) -> str:
 def story(record: RunRecord) -> str:
     """What was done, for readers who have never heard of a posterior."""
     metrics = record.metrics
+    if fallback := _table(metrics, FALLBACK):
+        return str(fallback["sentence"])
     chains, draws = wording.real(metrics, "num_chains"), wording.real(metrics, "num_draws")
     count = f"{wording.grouped(chains * draws)} networks" if chains and draws else "many networks"
     return (
@@ -102,8 +115,24 @@ def fitted(record: RunRecord) -> list[tuple[str, str]]:
         ("Prior", _described(settings, "prior", "priors")),
         ("Likelihood", _described(settings, "likelihood")),
         ("Sampler", _sampler(metrics, settings)),
+        ("Scores", wording.scored_draws(metrics)),
+        ("Recalibration", _recalibration(metrics)),
     ]
     return [(name, text) for name, text in rows if text]
+
+
+_SCORES_OF_DISTRIBUTIONS = (
+    ("mae", "Mean absolute error", "of the median, in the target's unit"),
+    ("deviance", "Poisson deviance", "mean over the test rows; lower is better"),
+    ("crps", "CRPS", "continuous ranked probability score, in the target's unit; lower is better"),
+)
+
+
+def columns(record: RunRecord) -> list[tuple[str, str, str]]:
+    """Name, kind and remark of the columns of a table that are not plain numbers."""
+    found = _table(record.metrics, "data").get("columns")
+    rows = [row for row in found if isinstance(row, Mapping)] if isinstance(found, list) else []
+    return [(str(row.get("name", "")), str(row.get("kind", "")), str(row.get("note", ""))) for row in rows]
 
 
 def score_cards(record: RunRecord) -> list[Card]:
@@ -118,6 +147,10 @@ def score_cards(record: RunRecord) -> list[Card]:
     if "rmse" in test:
         value, error = wording.with_error(wording.real(test, "rmse"), wording.real(test, "rmse_standard_error"))
         cards.append(Card("Root mean square error", value, error, "typical size of an error, in the target's unit"))
+    for name, title, meaning in _SCORES_OF_DISTRIBUTIONS:
+        if name in test:
+            found = wording.with_error(wording.real(test, name), wording.real(test, f"{name}_standard_error"))
+            cards.append(Card(title, *found, meaning))
     if "nll" in test:
         value, error = wording.with_error(wording.real(test, "nll"), wording.real(test, "nll_standard_error"))
         meaning = "mean negative log predictive probability of the truth, in nats; lower is better"
@@ -140,26 +173,25 @@ def trust_cards(record: RunRecord) -> list[Card]:
     needed = advice.SMALLEST_ESS_PER_CHAIN * (wording.real(record.metrics, "num_chains") or 1.0)
     coldest, hottest = advice.KINETIC_TEMPERATURES
     entries = (
-        ("max_rhat_function", "R-hat of predictions", "{:.3f}", lambda v: v <= advice.LARGEST_RHAT,
+        ("max_rhat_function", "R-hat of predictions", 3, (-math.inf, advice.LARGEST_RHAT),
          f"do the chains agree? at most {advice.LARGEST_RHAT}"),
-        ("min_ess_bulk_function", "Effective draws", "{:.0f}", lambda v: v >= needed,
+        ("min_ess_bulk_function", "Effective draws", 0, (needed, math.inf),
          f"independent draws that the draws are worth, worst prediction; at least {wording.grouped(needed)}"),
-        ("max_rhat_scales", "R-hat of learned scales", "{:.3f}", lambda v: v <= advice.LARGEST_RHAT,
+        ("max_rhat_scales", "R-hat of learned scales", 3, (-math.inf, advice.LARGEST_RHAT),
          f"do the chains agree about scales of weights and noise? at most {advice.LARGEST_RHAT}"),
-        ("min_ess_bulk_scales", "Effective draws of scales", "{:.0f}", lambda v: v >= needed,
+        ("min_ess_bulk_scales", "Effective draws of scales", 0, (needed, math.inf),
          f"for the worst learned scale; at least {wording.grouped(needed)}"),
-        ("divergences", "Divergences", "{:.0f}", lambda v: v == 0, "trajectories that became unstable; should be 0"),
-        ("min_ebfmi", "E-BFMI", "{:.2f}", lambda v: v >= advice.SMALLEST_E_BFMI,
+        ("divergences", "Divergences", 0, (0.0, 0.0), "trajectories that became unstable; should be 0"),
+        ("min_ebfmi", "E-BFMI", 2, (advice.SMALLEST_E_BFMI, math.inf),
          f"does each chain reach all energies? at least {advice.SMALLEST_E_BFMI}"),
-        ("mean_kinetic_temperature", "Kinetic temperature", "{:.2f}", lambda v: coldest <= v <= hottest,
+        ("mean_kinetic_temperature", "Kinetic temperature", 2, (coldest, hottest),
          "does friction balance the noise of the minibatch gradient? should be near 1"),
     )  # fmt: skip
-    for key, name, pattern, good, meaning in entries:
+    for key, name, decimals, (low, high), meaning in entries:
         if key in found:
             value = wording.real(found, key)
-            known = value is not None and math.isfinite(value)
-            text = pattern.format(value) if known else wording.number(value)
-            mark = "good" if value is not None and good(value) else "bad"
+            text = wording.number(value) if value is None else beside(value, low, high, decimals=decimals)
+            mark = "good" if value is not None and low <= value <= high else "bad"
             cards.append(Card(name, text, "", meaning, mark))
     cards.extend(Card(name, value, "", meaning) for name, value, meaning in ensemble.rows(record.metrics))
     return cards
@@ -236,7 +268,16 @@ def _described(settings: Mapping[str, Any], *names: str) -> str:
     return "" if found is None else wording.in_words(found)
 
 
+def _recalibration(metrics: Mapping[str, Any]) -> str:
+    found = _table(metrics, RECALIBRATION)
+    if not found:
+        return ""
+    return f"{found['sentence']} The rows are those of {found['file']}. Scores and pictures here are those before it."
+
+
 def _sampler(metrics: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    if fallback := _table(metrics, FALLBACK):
+        return f"none: {fallback['name']}"
     kernel = metrics.get("kernel") or wording.setting(settings, "kernel")
     parts = [wording.in_words(kernel)] if kernel else []
     chains, draws = wording.real(metrics, "num_chains"), wording.real(metrics, "num_draws")

@@ -8,8 +8,8 @@ import numpy as np
 from ergonet import plots
 from ergonet._errors import ErgonetError
 from ergonet.plots.images import entropy, most_uncertain
-from ergonet.prediction.calibration import coverage_curve, reliability_curve
-from ergonet.report import wording
+from ergonet.prediction.calibration import CoverageCurve, coverage_curve, reliability_curve, transform_coverage
+from ergonet.report import trust, wording
 from ergonet.report.pictures import Picture, draw, image_address
 from ergonet.report.record import RunRecord
 
@@ -44,7 +44,7 @@ def _classification(record: RunRecord) -> dict[str, Any]:
     evaluation = record.evaluation
     probabilities, truth = np.asarray(evaluation["probabilities"], np.float64), evaluation["truth"]
     curve = reliability_curve(probabilities, truth)
-    names = _class_names(record.metrics, probabilities.shape[1])
+    names = class_names(record.metrics, probabilities.shape[1])
     reliability = Picture(
         title="Are the stated probabilities right?",
         svg=draw("reliability", lambda: plots.reliability_diagram(curve)),
@@ -64,7 +64,8 @@ def _classification(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def _class_names(metrics: Mapping[str, Any], count: int) -> list[str]:
+def class_names(metrics: Mapping[str, Any], count: int) -> list[str]:
+    """Names of so many classes; numbers if they are unknown."""
     data = metrics.get("data")
     names = data.get("classes") if isinstance(data, Mapping) else None
     if isinstance(names, (list, tuple)) and len(names) == count:
@@ -123,7 +124,7 @@ def _confusions(probabilities: np.ndarray, truth: np.ndarray, names: list[str]) 
             {
                 "name": names[row],
                 "cells": [
-                    {"count": int(n), "right": row == column, "shade": round(0.15 + 0.6 * n / largest, 2)}
+                    {"count": int(n), "right": row == column, "shade": round(0.1 + 0.4 * n / largest, 2)}
                     for column, n in enumerate(matrix[row])
                 ],
             }
@@ -169,7 +170,7 @@ def _row_numbers(evaluation: Mapping[str, np.ndarray], count: int) -> np.ndarray
 def _regression(record: RunRecord) -> dict[str, Any]:
     evaluation = record.evaluation
     mean, sd, truth = (_columns(evaluation[name]) for name in ("mean", "sd", "truth"))
-    names = _target_names(record.metrics, truth.shape[1])
+    names = target_names(record.metrics, truth.shape[1])
     lower, upper, level = _interval(evaluation, mean, sd)
     targets = []
     for target in range(min(truth.shape[1], _MOST_TARGETS)):
@@ -178,7 +179,10 @@ def _regression(record: RunRecord) -> dict[str, Any]:
         targets.append(
             {
                 "name": names[target],
-                "pictures": _target_pictures(one, names[target], level, number=target),
+                "pictures": [
+                    *_target_pictures(one, names[target], level, number=target),
+                    *trust.residuals(one["mean"], one["sd"], one["truth"], name=names[target], number=target),
+                ],
                 "rows": _widest(one, _row_numbers(evaluation, len(truth))),
                 "spread": wording.number(float(np.std(one["truth"]))),
                 "sources": _variance_sources(evaluation, sd, target),
@@ -186,9 +190,10 @@ def _regression(record: RunRecord) -> dict[str, Any]:
         )
     return {
         "kind": "regression",
-        "pictures": [_coverage(evaluation, truth)] if "quantiles" in evaluation else [],
+        "pictures": _calibration(evaluation, truth),
         "targets": targets,
         "level": level,
+        "trust": trust.table({**evaluation, "mean": mean, "truth": truth}),
         "left_out": max(truth.shape[1] - _MOST_TARGETS, 0),
     }
 
@@ -198,7 +203,8 @@ def _columns(values: np.ndarray) -> np.ndarray:
     return values[:, None] if values.ndim == 1 else values
 
 
-def _target_names(metrics: Mapping[str, Any], count: int) -> list[str]:
+def target_names(metrics: Mapping[str, Any], count: int) -> list[str]:
+    """Names of so many targets."""
     data = metrics.get("data")
     names = data.get("target") if isinstance(data, Mapping) else None
     if isinstance(names, (list, tuple)) and len(names) == count:
@@ -222,9 +228,31 @@ def _interval(
     return mean - 1.645 * sd, mean + 1.645 * sd, "90 %"
 
 
-def _coverage(evaluation: Mapping[str, np.ndarray], truth: np.ndarray) -> Picture:
+def _calibration(evaluation: Mapping[str, np.ndarray], truth: np.ndarray) -> list[Picture]:
+    if "transform" in evaluation:
+        transform = np.asarray(evaluation["transform"])
+        return [_coverage(transform_coverage(transform)), _transform(transform)]
+    if "quantiles" not in evaluation:
+        return []
     levels = [float(level) for level in evaluation["levels"]]
-    curve = coverage_curve(np.asarray(evaluation["quantiles"]).reshape(len(levels), *truth.shape), levels, truth)
+    quantiles = np.asarray(evaluation["quantiles"]).reshape(len(levels), *truth.shape)
+    return [_coverage(coverage_curve(quantiles, levels, truth))]
+
+
+def _transform(transform: np.ndarray) -> Picture:
+    quarters = np.histogram(transform, 4, (0.0, 1.0))[0] / transform.size
+    said = ", ".join(f"{100 * share:.0f} %" for share in quarters)
+    return Picture(
+        title="Are the stated distributions right?",
+        svg=draw("transform", lambda: plots.transform_histogram(transform)),
+        caption="The bars should be equally high. A hill says that predictions are too cautious, a valley that they "
+        "are too sure, a slope that they are too low or too high.",
+        alternative="Histogram of the stated probability of at most the true value. From left to right, the quarters "
+        f"of the range have {said} of the test rows.",
+    )
+
+
+def _coverage(curve: CoverageCurve) -> Picture:
     said = ", ".join(
         f"{100 * found:.0f} % inside the {100 * stated:.0f} % interval"
         for stated, found in zip(curve.nominal, curve.coverage, strict=True)
@@ -243,7 +271,7 @@ def _target_pictures(one: dict[str, np.ndarray], name: str, level: str, *, numbe
     far = float(np.mean(np.abs(truth - mean) > 2 * one["sd"]))
     return [
         Picture(
-            title=f"Prediction against truth: {name}",
+            title=f"How close are the predictions of {name}?",
             svg=draw(
                 f"truth-{number}",
                 lambda: plots.prediction_vs_truth(mean, truth, one["lower"], one["upper"], name=name),
@@ -254,12 +282,13 @@ def _target_pictures(one: dict[str, np.ndarray], name: str, level: str, *, numbe
             "the true value.",
         ),
         Picture(
-            title=f"Errors in units of the stated uncertainty: {name}",
+            title=f"Is the stated uncertainty of {name} right everywhere?",
             svg=draw(
                 f"residuals-{number}",
                 lambda: plots.residual_plot(mean, truth, one["sd"], name=name),
             ),
-            caption="About 19 in 20 should lie in the band, without a curve or funnel from left to right.",
+            caption="Errors in units of the stated uncertainty: about 19 in 20 should lie in the band, without a curve "
+            "or funnel from left to right.",
             alternative=f"Scatter plot of standardized errors of {name}. {100 * far:.0f} % exceed two stated standard "
             "deviations.",
         ),

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ergonet._figures import duration as duration  # noqa: PLC0414 - a name of this module
+
 WARM_START = "warm_start"
+_LONGEST_NUMBER = 7  # characters of a setting that is shown with all its digits
 STAGES = {
     "setup": "Set-up",
     "compile": "Compilation",
@@ -61,20 +64,6 @@ def with_error(value: float | None, error: float | None, *, percent: bool = Fals
     return f"{grouped(value, decimals)}{unit}", f"± {grouped(error, decimals)}"
 
 
-def duration(seconds: float | None) -> str:
-    """Format a duration: ``0.4 s``, ``41 s``, ``12 min 5 s`` or ``3 h 20 min``."""
-    if seconds is None or not math.isfinite(seconds):
-        return "unknown"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
 def plural(count: int, noun: str, several: str | None = None) -> str:
     """Format a count with its noun: ``1 chain``, ``4 chains``, ``0 chains``."""
     word = noun if count == 1 else (several or f"{noun}s")
@@ -92,7 +81,20 @@ def in_words(value: Any) -> str:
         return f"{name} ({rest})" if name and rest else name or rest
     if isinstance(value, (list, tuple)):
         return ", ".join(in_words(item) for item in value)
+    if isinstance(value, float) and len(str(value)) > _LONGEST_NUMBER:
+        return f"{value:.4g}"
     return str(value)
+
+
+def scored_draws(metrics: Mapping[str, Any]) -> str:
+    """That scores are from some of the draws, as a sentence; empty if they are from all."""
+    count = metrics.get("scored_draws")
+    if count is None:
+        return ""
+    return (
+        f"The scores are from {count} of {metrics.get('num_draws')} draws of each chain, evenly spaced, because of the "
+        f"time limit; predictions of new rows use all."
+    )
 
 
 def setting(settings: Mapping[str, Any], *names: str) -> Any:

@@ -82,8 +82,8 @@ def _foreign_to_run(folder: Path) -> Path | None:
     return None
 
 
-def _is_report(file: Path) -> bool:
-    """Whether `ergonet report` wrote the file, which it also does for an unfinished run."""
+def is_page(file: Path) -> bool:
+    """Whether Ergonet wrote this file as a page, such as the report of an unfinished run."""
     try:
         with file.open("rb") as content:
             return b'<meta name="generator" content="ergonet">' in content.read(1000)
@@ -114,4 +114,4 @@ def _of_unfinished(folder: Path) -> set[str]:
     if read_json(folder / ESTIMATOR).keys() >= {"format_version", "estimator", "parameters", "fitted"}:
         return {ESTIMATOR, DRAWS}
     names = {*takewhile(lambda name: (folder / name).exists(), BY_FIT)}
-    return names | ({REPORT} if DRAWS in names and _is_report(folder / REPORT) else set())
+    return names | ({REPORT} if DRAWS in names and is_page(folder / REPORT) else set())

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ergonet import _notebook
 from ergonet._errors import ErgonetError, RunDirectoryError, SettingError
 from ergonet.assembly.renamed import translate
 from ergonet.assembly.settings import Settings
@@ -52,6 +53,11 @@ class Fitted:
     model: "BayesianNetwork"
     samples: "Samples"
 
+    def __str__(self) -> str:
+        from ergonet.runs.facts import facts
+
+        return _notebook.printed("Run", facts(self.settings, self.preprocessing, self.model, self.samples))
+
 
 @dataclass(frozen=True)
 class RunDirectory:
@@ -89,6 +95,11 @@ class RunDirectory:
         self._write_arrays(EVALUATION, evaluation)
         write_json(self.path / METRICS, metrics)
         self._write_manifest()
+
+    def write_metrics(self, metrics: Mapping[str, Any]) -> None:
+        """Replace the figures of a complete run."""
+        write_json(self.path / METRICS, metrics)
+        self._write_manifest(is_finished=True)
 
     def write_estimator(self, content: Mapping[str, Any], metrics: Mapping[str, Any]) -> None:
         """Write what a saved estimator has besides settings and draws."""
@@ -233,14 +244,26 @@ class RunDirectory:
         except RunDirectoryError:
             return False
 
+    def require_own_draws(self) -> None:
+        """Raise `RunDirectoryError` if the directory has a `fallback` in place of draws."""
+        from ergonet.diagnostics.finding import FALLBACK  # which imports NumPy
+
+        fallback = read_manifest(self.draws).get("about", {}).get(FALLBACK) if self.draws.exists() else None
+        if fallback:
+            raise RunDirectoryError(
+                f"{str(self.path)!r} has no draws to go on with. {fallback['sentence']} Fit again with a longer "
+                f"`--time-limit`, `--out {self.path}` and `--overwrite`."
+            )
+
     def require(self, names: tuple[str, ...]) -> None:
         """Raise `RunDirectoryError` unless the directory and these files exist."""
         if not self.path.is_dir():
             from ergonet.draws.replacement import whereabouts
+            from ergonet.runs.nearby import near_runs
 
             raise RunDirectoryError(
                 f"There is no run directory {str(self.path)!r}. `ergonet fit ... --out {self.path.name or 'RUN'}` "
-                f"creates one.{whereabouts(self.path)}"
+                f"creates one.{whereabouts(self.path)}{near_runs(self.path)}"
             )
         missing = [name for name in names if not (self.path / name).exists()]
         if missing:

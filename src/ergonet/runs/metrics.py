@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from ergonet.assembly.settings import Settings
+from ergonet.datasets.overview import column_rows
 from ergonet.datasets.preprocessing import Preprocessing
+from ergonet.diagnostics.finding import FALLBACK, UNTIL
 from ergonet.draws.samples import Samples
 from ergonet.draws.versions import versions
 
@@ -34,6 +37,9 @@ def metrics_of(
     data: dict[str, Any] = {"name": name, "target": list(preprocessing.target_names)}
     if preprocessing.classes:
         data["classes"] = [str(one) for one in preprocessing.classes]
+    told = [asdict(row) for row in column_rows(preprocessing) if row.note and row.kind != "target"]
+    if told:
+        data["columns"] = told
     content = {
         "task": preprocessing.task,
         "data": data,
@@ -47,12 +53,14 @@ def metrics_of(
         "num_draws": samples.num_draws,
         "thin": settings.run.thin,
         "stopped_by": samples.about.get("stopped_by"),
+        "warm_start": "warm_start" in samples.about,
         "seconds": dict(samples.seconds),
         "gradients": dict(samples.gradients),
         "test": {},
         "diagnostics": dict(diagnostics),
         "versions": samples.about.get("versions") or versions(),
     }
+    content |= {name: dict(samples.about[name]) for name in (FALLBACK, UNTIL) if name in samples.about}
     return as_json(content)
 
 

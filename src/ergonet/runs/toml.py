@@ -27,7 +27,7 @@ def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
     for key, value in table.items():
         if value is not None and key not in tables:
-            yield f"{_key(key)} = {_value(value)}"
+            yield f"{_key(key)} = {value_text(value)}"
     for key, value in tables.items():
         here = (*path, key)
         if not value or any(not isinstance(one, Mapping) for one in value.values()):
@@ -51,7 +51,8 @@ def _character(one: str) -> str:
     return f"\\u{ord(one):04x}" if ord(one) < 0x20 or ord(one) == 0x7F else one
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """Format a single value, as `to_toml` does."""
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, bool):
@@ -63,8 +64,8 @@ def _value(value: Any) -> str:
     if isinstance(value, (date, time)):
         return value.isoformat()
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_value(one) for one in value)}]"
+        return f"[{', '.join(value_text(one) for one in value)}]"
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items() if one is not None)
+        inside = ", ".join(f"{_key(key)} = {value_text(one)}" for key, one in value.items() if one is not None)
         return f"{{{inside}}}"
     raise TypeError(f"TOML has no value of type {type(value).__name__}: {value!r}.")

@@ -81,6 +81,16 @@ def require_length(owner: str, num_steps: int | None, step_jitter: float, length
     require_share(owner, "length_jitter", length_jitter)
 
 
+def without_minibatches(owner: str) -> str:
+    """Why a microcanonical kernel takes no minibatches, and what does."""
+    return (
+        f"`{owner}` needs all rows in every gradient, because it keeps the energy constant along a trajectory: the "
+        f"noise of a minibatch gradient is an error of the energy that no step size removes, which `MAMS` would reject "
+        f"and `MCLMC` would turn into bias. Use `SGHMC(batch_size=...)`, whose friction balances that noise, or all "
+        f"rows."
+    )
+
+
 def require_doublings(owner: str, max_doublings: int, most: int, remark: str = "") -> None:
     """Check the maximum tree depth of kernels with doubling trajectories."""
     require_integer(owner, "max_doublings", max_doublings, 1)

@@ -174,6 +174,17 @@ class AbstractKernel(AbstractSettings):
         """Whether draws converge to the target; otherwise they are biased by the step size."""
         return True
 
+    def check_starts(self, dim: int, positions: np.ndarray | None) -> None:
+        """Check that a target of `dim` coordinates and starts `[chain, dim]` (None: to be drawn) suit the kernel.
+
+        Raises:
+            SettingError: they do not.
+        """
+
+    def start_near(self, position: Position) -> Position:
+        """Where a chain starts for a drawn position: the position itself, unless the kernel confines chains."""
+        return position
+
     @abc.abstractmethod
     def statistics(self) -> tuple[Statistic, ...]:
         """The declared statistics: `statistics(...)` of the record that `conclude` returns."""

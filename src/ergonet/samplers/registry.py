@@ -51,6 +51,7 @@ KERNELS: "Registry[AbstractKernel | AbstractMinibatchKernel]" = Registry(
         "mams": "ergonet.samplers.mams:MAMS",
         "mclmc": "ergonet.samplers.mclmc:MCLMC",
         "windowed": "ergonet.samplers.windowed_hmc:WindowedHMC",
+        "constrained": "ergonet.samplers.constrained:ConstrainedHMC",
         "mala": "ergonet.samplers.mala:MALA",
         "random-walk": "ergonet.samplers.random_walk:RandomWalk",
         "gibbs": Entry("ergonet.samplers.gibbs_hmc:GibbsHMC", tags=("hyperparameters",)),

@@ -8,12 +8,14 @@ import abc
 from typing import Any, ClassVar
 
 from ergonet._types import Array, Float, Int, Position, PRNGKey, Scalar
-from ergonet.target.contract import AbstractDensity, Capability, Missing, find, offers, require
+from ergonet.target.contract import AbstractDensity, AbstractTarget, Capability, Missing, find, offers, require
+from ergonet.target.shards import RowShards
 
 __all__ = [
     "BlockCurvature",
     "Capability",
     "CenteredCurvature",
+    "Divisible",
     "GibbsBlock",
     "Missing",
     "Monitor",
@@ -21,6 +23,7 @@ __all__ = [
     "PointwiseLogLikelihood",
     "Rows",
     "Scales",
+    "Simulation",
     "WeightCurvature",
     "offers",
     "quantities",
@@ -48,6 +51,17 @@ class Rows(Capability):
         """The potential with its likelihood estimated from n of N `rows()` (data, not indices), scaled by N / n."""
 
 
+class Divisible(Capability):
+    """Rows of data that can be divided over devices."""
+
+    title: ClassVar[str] = "rows that can be divided over devices"
+    absent: ClassVar[str] = "offers none. Use a `BayesianNetwork`"
+
+    @abc.abstractmethod
+    def divided(self, shards: RowShards) -> AbstractTarget:
+        """The same density, with its rows on these devices."""
+
+
 class Monitor(Capability):
     """Quantities of interest, such as predictions, for tuning and convergence in function space."""
 
@@ -73,6 +87,26 @@ class PointwiseLogLikelihood(Capability):
     @abc.abstractmethod
     def log_likelihood(self, position: Position, rows: Int[Array, "row"] | None = None) -> Float[Array, "row"]:
         """Log likelihoods, at a position, of the rows with these indices (from 0); None: of all rows."""
+
+
+class Simulation(Capability):
+    """Targets simulated from the model, for posterior predictive checks."""
+
+    title: ClassVar[str] = "simulated targets"
+    absent: ClassVar[str] = "simulates no targets. Use the posterior of a `BayesianNetwork`"
+
+    @property
+    @abc.abstractmethod
+    def num_rows(self) -> int:
+        """Rows of the data, at least 1."""
+
+    @abc.abstractmethod
+    def observed(self) -> Any:
+        """The targets of the data, `[target, row]`; class indices for a classification."""
+
+    @abc.abstractmethod
+    def simulate(self, key: PRNGKey, position: Position, rows: Int[Array, "row"]) -> Float[Array, "target row"]:
+        """Draw the targets of the rows with these indices (from 0), given a position."""
 
 
 class Scales(Capability):

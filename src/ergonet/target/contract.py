@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 
+from ergonet import _notebook
 from ergonet._errors import CapabilityError
 from ergonet._types import Position, PRNGKey, Scalar
 
@@ -76,6 +77,16 @@ class AbstractTarget(AbstractDensity):
 
     Potentials are *sums* over rows, not means.
     """
+
+    def __repr__(self) -> str:
+        return _notebook.line(self, self._facts())
+
+    def _repr_html_(self) -> str:
+        return _notebook.table(self, self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        """What a reader wants to know first."""
+        return {"dim": self.dim}
 
     @abc.abstractmethod
     def unravel(self, position: Position) -> Any:

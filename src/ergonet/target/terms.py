@@ -45,6 +45,9 @@ class LogDensityTerms(AbstractTarget, Rows, PointwiseLogLikelihood):
     def num_rows(self) -> int:
         return count_rows(self.data)
 
+    def _facts(self) -> dict[str, object]:
+        return {"dim": self.dim, "rows": self.num_rows}
+
     def potential(self, position: Position) -> Scalar:
         params, (prior, row) = self.layout.unravel(position), self.left_out
         likelihood = jnp.sum(self._of_rows(params, self.data) - row)

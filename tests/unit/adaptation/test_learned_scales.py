@@ -92,7 +92,7 @@ def test_pictures_name_every_scale_and_the_most_relevant_input():
             input_draws=inputs,
         )
     )
-    assert [one.title for one in made] == ["Learned scales and their priors", "Which inputs matter"]
+    assert [one.title for one in made] == ["What did the data say about the scales?", "Which inputs matter?"]
     assert "noise" in made[0].svg
     assert "prior, 90 %" in made[0].svg
     assert "The largest: age" in made[1].alternative

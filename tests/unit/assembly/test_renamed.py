@@ -55,6 +55,8 @@ def test_a_settings_file_of_an_older_version_is_translated(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ({"data": {"one_hot": True, "source": "a"}}, {"data": {"one_hot_limit": 65536, "source": "a"}}),
+        ({"data": {"one_hot": False}}, {"data": {}}),
         ({"criterion": "generalised"}, {"criterion": "generalized"}),
         ({"criterion": {"name": "generalised"}}, {"criterion": {"name": "generalized"}}),
         ({"criterion": "original"}, {"criterion": "original"}),
@@ -72,10 +74,11 @@ def run(tmp_path):
     import pandas as pd
 
     frame = pd.DataFrame({"a": np.arange(10.0), "y": np.arange(10.0) ** 2})
-    dataset = from_table(frame, "y")
+    dataset = from_table(frame, "y", task="regression")
     directory = RunDirectory(tmp_path)
     (tmp_path / DRAWS).mkdir()
-    directory.write_settings(build.complete(resolve("t.csv", {}, {}), dataset.preprocessing), dataset.preprocessing)
+    settings = resolve("t.csv", {}, {"kernel": {"name": "nuts"}})
+    directory.write_settings(build.complete(settings, dataset.preprocessing), dataset.preprocessing)
     return directory
 
 
@@ -106,9 +109,9 @@ def test_a_saved_estimator_of_an_older_version_is_loaded(tmp_path):
     x = np.random.default_rng(0).normal(size=(20, 2))
     prior = {"name": "normal-gamma", "parametrization": "centered"}
     short = {"num_chains": 1, "num_warmup": 2, "num_draws": 4, "random_state": 0}
-    fitted = BayesianRegressor(hidden=(3,), prior=prior, kernel={"name": "hmc", "num_steps": 2}, **short).fit(
-        x, x[:, 0]
-    )
+    kernel = {"name": "hmc", "num_steps": 2}
+    fitted = BayesianRegressor(hidden=(3,), prior=prior, likelihood="gaussian", kernel=kernel, **short)
+    fitted.fit(x, x[:, 0])
     file = save_as_version_2(fitted, tmp_path / "model")
     file.write_text(file.read_text().replace("parametrization", "parametrisation"))
     assert "parametrisation" in json.loads(file.read_text())["parameters"]["prior"]

@@ -16,6 +16,7 @@ from ergonet.baselines import comparison
 from ergonet.baselines.comparison import Baselines, compare, fit_baselines, seconds_for, verdict
 from ergonet.baselines.forecast import Forecast, LeftOutError, Rows
 from ergonet.baselines.linear import RIDGE_PENALTIES, logistic, ridge
+from ergonet.datasets.choosing import Choices
 from ergonet.datasets.tables import from_table
 from ergonet.report import baselines as baselines_of_report
 
@@ -40,12 +41,12 @@ def table(rows=120, *, seed=0, unit=1.0):
 
 def regression(*, unit=1.0):
     frame = table(unit=unit).drop(columns="kind")
-    return from_table(frame, "y", one_hot=True, test_fraction=0.25, seed=0)
+    return from_table(frame, "y", test_fraction=0.25, seed=0)
 
 
 def classification():
     frame = table().drop(columns="y")
-    return from_table(frame, "kind", one_hot=True, test_fraction=0.25, seed=0)
+    return from_table(frame, "kind", test_fraction=0.25, seed=0)
 
 
 def test_ridge_has_the_error_of_leaving_out_one_row():
@@ -210,10 +211,20 @@ def test_many_targets_and_classes_without_rows():
     assert (probabilities[:, 1] > 0).all()
 
 
+def test_indices_of_categories_are_no_numbers_for_baselines():
+    choices = Choices(one_hot_limit=1)
+    data = from_table(table().drop(columns="kind"), "y", choices=choices, test_fraction=0.25, seed=0)
+    assert data.preprocessing.embeddings == (3,)
+    found = Rows.of(data).x
+    np.testing.assert_array_equal(found[:, :2], data.x_train[:, :2])
+    np.testing.assert_array_equal(found[:, 2:].argmax(axis=1), data.x_train[:, 2])
+    assert (found[:, 2:].sum(axis=1) == 1).all()
+
+
 def test_large_tables_are_cut_to_some_of_their_rows(monkeypatch):
     monkeypatch.setattr(comparison, "MOST_WORK", 600.0)
     found = fit_baselines(regression(), seconds=NEVER)
-    assert {one.num_train for one in found.fitted} == {600 // 4 // 4}
+    assert {one.num_train for one in found.fitted} == {600 // 5 // 4}
 
 
 def test_the_density_of_several_targets_is_joint():

@@ -12,6 +12,7 @@ from ergonet._registry import Registry
 from ergonet.assembly import build
 from ergonet.assembly.build import Task
 from ergonet.assembly.settings import read_settings_file, resolve
+from ergonet.datasets.encoding import Encoder
 from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.models import likelihood
 from ergonet.models.network import MLP
@@ -32,7 +33,7 @@ def preprocessing(classes=(), targets=("price",)):
         task="classification" if classes else "regression",
         feature_names=("a", "b", "c"),
         target_names=targets,
-        categories={"c": ("x", "y")},
+        encoders={"c": Encoder(kind="closed", categories=("x", "y"))},
         dropped=("b",),
         feature_mean=np.zeros(3),
         feature_sd=np.ones(3),
@@ -50,13 +51,14 @@ def completed(options, data=None):
 @pytest.mark.parametrize("name", LIKELIHOODS.names())
 def test_likelihoods_by_name_know_their_task(name):
     made = LIKELIHOODS.make(name)
-    task = "classification" if made.is_classification else "regression"
+    task = "classification" if made.is_classification else "count" if made.is_discrete else "regression"
     assert name in LIKELIHOODS.names(task)
 
 
 def test_default_likelihoods_follow_from_the_task():
     tasks = [Task("classification", 3, 2), Task("classification", 3, 3), Task("regression", 3, 1, (1.0,))]
     assert [build.default_likelihood(task) for task in tasks] == ["bernoulli", "categorical", "gaussian"]
+    assert completed({})[0].likelihood["name"] == "heteroscedastic-gaussian"
 
 
 def test_learned_noise_takes_the_settings_of_its_prior():
@@ -87,6 +89,8 @@ TEXTS: dict[str, Any] = {
     "first_energy_variance": 0.25,
     "num_steps": 12,
     "window": 3,
+    "lower": -0.5,
+    "upper": 2.5,
     "batch_size": 7,
     "learning_rate": 0.125,
     "group": "incoming",
@@ -256,24 +260,24 @@ def test_what_is_not_known_is_refused(make, message):
 
 def test_completed_settings_hold_every_default_and_are_stable():
     settings, data = completed({})
-    assert settings.likelihood == {"name": "gaussian"}
     assert (settings.data.task, settings.data.target) == ("regression", ("price",))
-    assert settings.kernel["max_doublings"] == NUTS().max_doublings
+    assert settings.kernel["length_jitter"] == HMC().length_jitter
+    assert None not in (settings.network.hidden, settings.run.num_chains, settings.run.warm_start)
     assert build.complete(settings, data) == settings
 
 
 @pytest.mark.parametrize(
-    ("data", "sizes"),
+    ("data", "outputs"),
     [
-        (preprocessing(), (3, 50, 1)),
-        (preprocessing(targets=("price", "rent")), (3, 50, 2)),
-        (preprocessing(classes=("u", "v")), (3, 50, 1)),
-        (preprocessing(classes=("u", "v", "w")), (3, 50, 3)),
+        (preprocessing(), 2),
+        (preprocessing(targets=("price", "rent")), 4),
+        (preprocessing(classes=("u", "v")), 1),
+        (preprocessing(classes=("u", "v", "w")), 3),
     ],
 )
-def test_the_network_has_as_many_inputs_and_outputs_as_the_data_need(data, sizes):
-    settings, _ = completed({}, data)
-    assert build.model(settings, Task.of(data)).network == MLP(sizes, activation="tanh")
+def test_the_network_has_as_many_inputs_and_outputs_as_the_data_need(data, outputs):
+    settings, _ = completed({"network": {"hidden": [50]}}, data)
+    assert build.model(settings, Task.of(data)).network == MLP((3, 50, outputs), activation="tanh")
 
 
 def test_known_noise_is_in_the_unit_of_the_target():
@@ -286,7 +290,7 @@ def test_known_noise_is_in_the_unit_of_the_target():
 
 def test_priors_by_leaf_path():
     patterns = {"layers.0.*": {"name": "normal", "scale": 0.5}, "*": {"name": "laplace"}}
-    settings = dataclasses.replace(completed({})[0], prior=patterns)
+    settings = dataclasses.replace(completed({"network": {"hidden": [50]}})[0], prior=patterns)
     model = build.model(settings, Task.of(preprocessing()))
     assert [type(one) for one in model.prior.priors] == [priors.Normal] * 2 + [priors.Laplace] * 2
 

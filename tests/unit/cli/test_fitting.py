@@ -31,7 +31,7 @@ def test_a_second_fit_on_a_path_is_refused_before_any_work(tmp_path, monkeypatch
 
     begun = []
 
-    def load(data, *, seed):
+    def load(data, *, seed, likelihood):
         begun.append(seed)
         if len(begun) == 1:
             with pytest.raises(RunDirectoryError, match="run` is being written by"):

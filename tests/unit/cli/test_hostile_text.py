@@ -11,10 +11,12 @@ import pytest
 import typer
 
 from ergonet._errors import DataError, RunDirectoryError, SettingError, visible
-from ergonet.cli import compiled, summary
-from ergonet.cli.main import errors_in_one_line
-from ergonet.cli.predicting import _classes, _numbers, _write
+from ergonet.cli import fitting, summary
+from ergonet.cli.errors import errors_in_one_line
+from ergonet.cli.outputs import table_file
+from ergonet.cli.predicting import classes, numbers
 from ergonet.datasets import from_table
+from ergonet.inference import compiled
 from ergonet.prediction.predictive import Prediction
 
 ESCAPE = "\x1b[2J\x1b]0;owned\x07"
@@ -26,19 +28,30 @@ def learned(labels, target="kind"):
     return from_table(frame, target, test_fraction=0.0).preprocessing
 
 
+def write(table, path):
+    with table_file(path) as file:
+        file.append(table)
+
+
+def probabilities(values):
+    nothing = np.zeros(len(values))
+    none = dict.fromkeys(("sd", "noise_sd", "quantiles", "log_density"))
+    return Prediction(values, function_sd=values, levels=(), entropy=nothing, expected_entropy=nothing, **none)
+
+
 def test_formulas_in_cells_and_names_are_text(tmp_path):
     preprocessing = learned([*FORMULAS, "plain", "it's"])
-    table = _classes(np.eye(8), preprocessing)
-    _write(table, tmp_path / "new.csv")
+    table = classes(probabilities(np.eye(8)), preprocessing)
+    write(table, tmp_path / "new.csv")
     found = pd.read_csv(tmp_path / "new.csv")
     assert [one[:2] for one in sorted(found["predicted"])][:6] == sorted("'" + one[0] for one in FORMULAS)
     assert {"plain", "it's"} < set(found["predicted"])
-    np.testing.assert_array_equal(found.drop(columns="predicted"), np.eye(8))
-    _write(table, tmp_path / "new.parquet")
+    np.testing.assert_array_equal(found.filter(regex="probability_"), np.eye(8))
+    write(table, tmp_path / "new.parquet")
     assert sorted(pd.read_parquet(tmp_path / "new.parquet")["predicted"]) == sorted([*FORMULAS, "plain", "it's"])
 
 
-def test_names_of_targets_are_no_formulas_and_numbers_stay_numbers(tmp_path):
+def test_names_of_targets_are_no_formulas_and_numbers_staynumbers(tmp_path):
     z = np.random.default_rng(0).normal(size=30)
     frame = pd.DataFrame({"size": z, "=1+1": -z, "b": z**2})
     preprocessing = from_table(frame, ["=1+1", "b"], test_fraction=0.0).preprocessing
@@ -46,16 +59,16 @@ def test_names_of_targets_are_no_formulas_and_numbers_stay_numbers(tmp_path):
     none = dict.fromkeys(("log_density", "entropy", "expected_entropy"))
     quantiles = np.stack([values, values])
     prediction = Prediction(values, -values, -values, -values, levels=(0.05, 0.95), quantiles=quantiles, **none)
-    table = _numbers(prediction, preprocessing)
-    _write(table, tmp_path / "new.csv")
+    table = numbers(prediction, preprocessing)
+    write(table, tmp_path / "new.csv")
     found = pd.read_csv(tmp_path / "new.csv")
     assert list(found.columns)[:2] == ["'=1+1_mean", "'=1+1_sd"]
     np.testing.assert_allclose(found, table)
     assert found["b_mean"].to_numpy().max() < 0
 
 
-def test_labels_that_are_numbers_stay_numbers(tmp_path):
-    _write(_classes(np.eye(2), learned([-1, 1])), tmp_path / "new.csv")
+def test_labels_that_are_numbers_staynumbers(tmp_path):
+    write(classes(probabilities(np.eye(2)), learned([-1, 1])), tmp_path / "new.csv")
     assert pd.read_csv(tmp_path / "new.csv")["predicted"].tolist() == [-1, 1]
 
 
@@ -105,8 +118,16 @@ def cache(tmp_path, monkeypatch):
 def test_a_cache_of_ones_own_is_used(cache):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        compiled.keep_compiled_programs()
+        fitting.keep_compiled_programs()
     assert jax.config.jax_compilation_cache_dir == str(cache)
+
+
+@pytest.mark.parametrize("switch", ["off", "0"])
+def test_a_cache_that_is_switched_off_is_not_used(cache, monkeypatch, switch):
+    monkeypatch.setenv("ERGONET_COMPILATION_CACHE", switch)
+    assert compiled.keep_compiled_programs() == ""
+    assert jax.config.jax_compilation_cache_dir is None
+    assert not cache.exists()
 
 
 def test_the_cache_is_shrunk_when_it_is_chosen(cache, monkeypatch):
@@ -122,7 +143,7 @@ def test_a_cache_that_everybody_may_write_is_not_used(cache, inner):
     cache.mkdir(parents=True)
     (cache if inner else cache.parent).chmod(0o777)
     with pytest.warns(UserWarning, match=r"programs are not cached: everybody may write to the folder .*chmod"):
-        compiled.keep_compiled_programs()
+        fitting.keep_compiled_programs()
     assert jax.config.jax_compilation_cache_dir is None
 
 
@@ -130,5 +151,5 @@ def test_a_cache_of_another_user_is_not_used(cache, monkeypatch):
     own = compiled.os.getuid()
     monkeypatch.setattr(compiled.os, "getuid", lambda: own + 1)
     with pytest.warns(UserWarning, match="belongs to another user. Set XDG_CACHE_HOME"):
-        compiled.keep_compiled_programs()
+        fitting.keep_compiled_programs()
     assert jax.config.jax_compilation_cache_dir is None

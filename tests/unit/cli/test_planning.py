@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from ergonet import NUTS
+from ergonet import HMC, NUTS
+from ergonet.assembly import planning
 from ergonet.assembly.settings import RunSettings, resolve
-from ergonet.cli import fitting, main, planning
+from ergonet.cli import fitting, main
 from ergonet.inference.progress import Tick
 from tests.sampling import gaussian_target
 
@@ -33,6 +34,28 @@ def test_more_time_gives_more_of_everything_up_to_what_is_enough():
         assert (before.num_warmup, before.num_draws) < (after.num_warmup, after.num_draws)
     assert (plans[-1].num_warmup, plans[-1].num_draws) == (1000, 1000)
     assert planning.plan(10.0, 20.0, num_chains=1).num_chains == 1
+
+
+ENSEMBLE = RunSettings(
+    num_chains=10, num_warmup=100, num_draws=100, warm_start={"name": "adam+mclmc", "num_transitions": 1000}
+)
+
+
+def test_an_ensemble_loses_chains_before_it_loses_transitions():
+    plans = [planning.plan_ensemble(10.0, seconds, ENSEMBLE, steps=0.25) for seconds in (0.0, 100.0, 600.0, 1e5)]
+    counts = [(one.num_chains, one.num_started, one.num_warmup, one.num_draws) for one in plans]
+    assert counts == [(4, 20, 20, 20), (4, 277, 27, 27), (6, 1000, 100, 100), (10, 1000, 100, 100)]
+    for one, seconds in zip(plans[1:], (100.0, 600.0, 1e5), strict=True):
+        assert one.seconds <= 0.5 * seconds
+    changed = plans[1].change(ENSEMBLE)
+    assert changed.warm_start == {"name": "adam+mclmc", "num_transitions": 277}
+    assert (changed.num_chains, changed.num_warmup, changed.num_draws) == (4, 27, 27)
+
+
+def test_a_run_with_a_warm_start_of_two_stages_is_planned_as_an_ensemble():
+    found = planning._plan(10.0, 600.0, ENSEMBLE, HMC(num_steps=64))
+    assert found == planning.plan_ensemble(10.0, 600.0, ENSEMBLE, steps=0.25)
+    assert planning._plan(10.0, 600.0, ENSEMBLE, NUTS()).num_started is None
 
 
 @pytest.mark.parametrize(
@@ -84,7 +107,7 @@ def test_the_probe_measures_what_it_can():
 
 def test_what_is_planned_is_said_and_becomes_the_settings(monkeypatch):
     monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: 40.0))
-    settings = resolve("two-moons", {}, {"run": {"time_limit": 100.0}})
+    settings = resolve("two-moons", {}, {"run": {"time_limit": 100.0, "num_chains": 4}})
     for rate, said in ((20.0, "Planned: 2 chains x ("), (None, "too short to plan the run")):
         monkeypatch.setattr(planning, "measured_rate", lambda *_, rate=rate, **__: rate)
         found, sentence = planning.planned(settings, gaussian_target(), NUTS(), until=60.0)
@@ -108,7 +131,7 @@ def test_a_fit_samples_what_was_planned(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(planning, "measured_rate", lambda *_, **__: 30.0)
     monkeypatch.setattr(ergonet, "sample", begin)
-    settings = resolve("two-moons", {}, {"run": {"time_limit": 3600.0}})
+    settings = resolve("two-moons", {}, {"kernel": {"name": "nuts"}, "run": {"time_limit": 3600.0}})
     with pytest.raises(BegunError) as begun:
         fitting.run(
             settings,

@@ -24,6 +24,8 @@ FIT = [
     "two-moons",
     "--hidden",
     "3",
+    "--kernel",
+    "nuts",
     "--chains",
     "2",
     "--warmup",
@@ -103,6 +105,28 @@ def test_fits_are_resumed_extended_and_replayed(tmp_path, monkeypatch):
     assert "`seed` was 3, and is 4" in call("extend", "run", "--draws", "1", code=1).stderr
     assert "is made again with other values" in call("verify", "run", "--replay", code=1).stdout
     assert "`ergonet resume run` continues it" in call(*FIT, "--out", "run", code=1).stderr
+
+
+@pytest.mark.slow
+def test_a_fit_with_a_stop_rule_is_resumed_and_extended(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(checkpoint, "EVERY_SECONDS", 0.0)
+    ruled = [*FIT, "--draws", "900", "--until-ess", "40", "--until-minimum", "20"]
+    assert "The stop rule is met after" in call(*ruled, "--out", "whole").stdout
+    with monkeypatch.context() as patch:
+        patch.setattr(signals.BetweenChunks, "tick", press_once())
+        call(*ruled, "--out", "run", code=130)
+    call("resume", "run")
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+    drawn = metrics_of(tmp_path / "run")["num_draws"]
+    assert 20 <= drawn < 900
+    assert f"run is complete: {drawn} draws of each of 2 chains" in call("resume", "run").stdout
+    call("extend", "run", "--draws", "10")
+    found = metrics_of(tmp_path / "run")
+    assert found["num_draws"] == drawn + 10
+    assert "until" not in found
+    assert "Give `--draws`, or a stop rule such as `--until-ess 400`" in call("extend", "run", code=1).stderr
+    assert "`--until-rhat`" in call("extend", "run", "--until-rhat", "1", code=1).stderr
 
 
 @pytest.mark.slow

@@ -13,28 +13,21 @@ from ergonet.datasets.registry import names
 from ergonet.runs.toml import to_toml
 
 
-def test_digits_alone_are_the_problem_of_the_speed_results():
-    settings = resolve("digits", {}, {})
-    assert settings.network.hidden == (35,)
-    assert (settings.network.activation, settings.network.bias) == ("tanh", False)
-    assert settings.prior == {"name": "normal", "scale": 1.0}
-    assert settings.kernel == {}
-    assert (settings.run.num_chains, settings.run.num_warmup, settings.run.num_draws) == (4, 500, 500)
-    assert (settings.run.thin, settings.run.seed) == (1, 0)
-
-
-def test_tables_get_one_hidden_layer_and_learned_noise():
-    settings = resolve("table.csv", {}, {})
-    assert settings.network.hidden == (50,)
-    assert settings.network.bias
-    assert settings.prior == settings.likelihood == settings.kernel == {}  # what suits the task
+@pytest.mark.parametrize("source", ["digits", "table.csv"])
+def test_what_depends_on_the_table_is_left_open(source):
+    settings = resolve(source, {}, {})
+    assert (settings.network.hidden, settings.network.activation, settings.network.bias) == (None, None, True)
+    assert settings.prior == settings.likelihood == settings.kernel == {}
+    run = settings.run
+    assert (run.num_chains, run.num_warmup, run.num_draws, run.warm_start) == (None, None, None, None)
+    assert (run.thin, run.seed) == (1, 0)
 
 
 def test_options_override_the_file_and_the_file_overrides_defaults():
     file = {"run": {"num_chains": 3, "num_draws": 70}, "network": {"hidden": [7]}}
     settings = resolve("digits", file, {"run": {"num_draws": 80}})
-    assert (settings.run.num_chains, settings.run.num_warmup, settings.run.num_draws) == (3, 500, 80)
-    assert (settings.network.hidden, settings.network.bias) == ((7,), False)
+    assert (settings.run.num_chains, settings.run.num_warmup, settings.run.num_draws) == (3, None, 80)
+    assert settings.network.hidden == (7,)
 
 
 def test_the_source_may_stand_in_the_file():
@@ -67,7 +60,7 @@ def test_patterns_replace_one_prior_for_all():
 
 def test_settings_survive_a_file():
     options = {
-        "data": {"target": ["price", 'odd "name"'], "test_file": "test.csv", "one_hot": True, "folder": "d"},
+        "data": {"target": ["price", 'odd "name"'], "types": {"a b": "date"}, "drop": ["c"], "folder": "d"},
         "prior": {"name": "student-t", "degrees": 3.0},
         "run": {"time_limit": 12.5, "devices": 2},
     }
@@ -92,7 +85,10 @@ def test_settings_survive_a_file():
         ({"run": {"time_limit": float("nan")}}, "`--time-limit`"),
         ({"data": {"test_fraction": 1.0}}, "`--test-fraction` .* below 1"),
         ({"data": {"target": 3}}, "`--target`"),
-        ({"data": {"one_hot": "yes"}}, "`--one-hot` .* true or false"),
+        ({"data": {"one_hot": True}}, r"\[data\] has no setting `one_hot`. Did you mean 'one_hot_limit'"),
+        ({"data": {"one_hot_limit": 0}}, "`--one-hot-limit` .* at least 1, got 0"),
+        ({"data": {"missing": "mean"}}, "`--missing` .* must be indicator or refuse, got 'mean'"),
+        ({"data": {"types": ["a=date"]}}, "`--types` .* must be a table of columns and their kinds"),
         ({"data": {"fetch": 1}}, "`--fetch` .* true or false"),
         ({"data": {"folder": 3}}, r"`--data` \(`folder` in \[data\].* must be text"),
         ({"network": {"hidden": [0]}}, "`--hidden` .* at least 1"),
@@ -132,9 +128,12 @@ def test_a_missing_settings_file_is_named(tmp_path):
 def test_defaults_are_settings_and_have_words():
     assert set(BUILT_IN) <= set(names())
     for name in names():
-        settings = resolve(name, {}, {})
-        assert "-".join(map(str, settings.network.hidden)) in in_words(name)
-        assert f"({settings.run.num_warmup} + {settings.run.num_draws})" in in_words(name)
+        own = BUILT_IN.get(name, {})
+        if "network" in own:
+            assert "-".join(map(str, own["network"]["hidden"])) in in_words(name)
+        if "run" in own:
+            assert f"({own['run']['num_warmup']} + {own['run']['num_draws']})" in in_words(name)
+    assert in_words("digits") == "the default"
     assert {table for one in BUILT_IN.values() for table in one} <= {one.name for one in dataclasses.fields(Settings)}
     assert DataSettings().target == ()
 

@@ -14,7 +14,7 @@ import typer
 
 from ergonet._errors import RunDirectoryError, Terminated
 from ergonet.cli import fitting, signals
-from ergonet.cli.main import errors_in_one_line
+from ergonet.cli.errors import errors_in_one_line
 from ergonet.inference.progress import Silent, Tick
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}

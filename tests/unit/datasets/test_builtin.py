@@ -16,6 +16,7 @@ from ergonet._errors import SettingError
     ("name", "task", "features", "rows"),
     [
         ("breast-cancer", "classification", 30, 569),
+        ("cross-section", "regression", 5, 3800),
         ("diabetes", "regression", 10, 442),
         ("digits", "classification", 64, 1000),
         ("two-moons", "classification", 2, 1000),
@@ -42,7 +43,7 @@ def test_every_builtin_set_is_scaled_and_split(name, task, features, rows):
 def test_names_and_registry_agree():
     listed = datasets.names()
     of_files = ["cifar10", "fashion-mnist", "mnist"]
-    assert list(listed) == sorted(["breast-cancer", "diabetes", "digits", "two-moons", *of_files])
+    assert list(listed) == sorted(["breast-cancer", "cross-section", "diabetes", "digits", "two-moons", *of_files])
     assert all(description and "\n" not in description for description in listed.values())
 
 
@@ -81,7 +82,7 @@ def test_digits_transforms_raw_pixels_and_restores_labels():
     np.testing.assert_array_equal(data.preprocessing.labels(data.y_test), bunch.target[-500:])
 
 
-@pytest.mark.parametrize("name", ["digits", "two-moons"])
+@pytest.mark.parametrize("name", ["cross-section", "digits", "two-moons"])
 def test_sets_with_their_own_split_ignore_fraction_and_seed(name):
     first, second = datasets.load(name), datasets.load(name, test_fraction=0.5, seed=7)
     np.testing.assert_array_equal(first.x_train, second.x_train)

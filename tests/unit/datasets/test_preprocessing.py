@@ -29,7 +29,7 @@ FRAME = pd.DataFrame(
         "city": ["Bern", "Thun", "Visp"] * 4,
         "unit": 1.0,
         "outcome": ["ill", "well"] * 6,
-        "cost": np.arange(12.0) ** 2,
+        "cost": np.arange(12.0) ** 2 / 8,
     }
 )
 
@@ -38,7 +38,7 @@ def learned(target: str) -> Preprocessing:
     other = "cost" if target == "outcome" else "outcome"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return from_table(FRAME.drop(columns=other), target, one_hot=True, test_fraction=0.0).preprocessing
+        return from_table(FRAME.drop(columns=other), target, test_fraction=0.0).preprocessing
 
 
 @pytest.mark.parametrize("target", ["outcome", "cost"])
@@ -62,7 +62,7 @@ def test_builtin_sets_survive_the_round_trip(name):
 
 def test_other_versions_and_damaged_records_are_refused():
     record = learned("cost").to_dict()
-    with pytest.raises(RunDirectoryError, match=r"version 99, but this version of Ergonet reads version 1"):
+    with pytest.raises(RunDirectoryError, match=r"version 99, but this version of Ergonet reads version 2"):
         Preprocessing.from_dict(record | {"version": 99})
     del record["feature_sd"]
     with pytest.raises(RunDirectoryError, match=r"lacks feature_sd"):
@@ -114,14 +114,6 @@ def test_extra_columns_are_ignored_with_a_warning():
         (
             lambda frame: frame.assign(age=["1"] * 4 + ["old"] * 8),
             r"Column 'age' of the new data holds 8 values that are not .*'old' at data row 5",
-        ),
-        (
-            lambda frame: frame.assign(city=["Bern"] * 6 + ["Tun"] * 6),
-            r"Column 'city' of the new data has the category 'Tun' at data row 7.*Did you mean 'Thun'",
-        ),
-        (
-            lambda frame: frame.assign(city=["Bern"] * 6 + [None] * 6),
-            r"Column 'city' of the new data has a missing value \(NaN\) at data row 7",
         ),
         (
             lambda frame: frame.assign(age=1e300),
@@ -232,7 +224,7 @@ def test_mean_and_sd_neither_overflow_nor_vanish(scale):
 
 def test_a_small_variation_of_large_values_is_kept():
     z = np.random.default_rng(0).normal(size=50)
-    frame = pd.DataFrame({"a": 1e9 + 1e-3 * z, "b": -z, "y": z / 3.0})
+    frame = pd.DataFrame({"a": 1e9 + 1e-3 * z, "b": -z, "y": z[::-1] / 3.0})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         data = from_table(frame, "y", test_fraction=0.0)
@@ -243,7 +235,7 @@ def test_a_small_variation_of_large_values_is_kept():
 
 def test_an_extreme_value_is_named_with_its_row_in_the_file():
     z = np.random.default_rng(1).normal(size=(60, 2))
-    frame = pd.DataFrame(z, columns=["a", "b"]).assign(y=z[:, 0])
+    frame = pd.DataFrame(z, columns=["a", "b"]).assign(y=z[:, 0] * z[:, 1])
     frame.loc[17, "b"] = -1e12
     with pytest.warns(UserWarning, match=r"Column 'b' has -1e\+12 at data row 18 \(counting from 1\).*half of its"):
         from_table(frame, "y", test_fraction=0.2, seed=next(seed for seed in range(9) if _is_trained(frame, 17, seed)))
@@ -251,7 +243,7 @@ def test_an_extreme_value_is_named_with_its_row_in_the_file():
 
 def test_a_held_out_or_new_value_far_from_the_training_rows_is_named():
     z = np.random.default_rng(1).normal(size=(60, 2))
-    frame = pd.DataFrame(z, columns=["a", "b"]).assign(y=z[:, 0])
+    frame = pd.DataFrame(z, columns=["a", "b"]).assign(y=z[:, 0] * z[:, 1])
     frame.loc[17, "b"] = 1e12
     seed = next(seed for seed in range(50) if not _is_trained(frame, 17, seed))
     with pytest.warns(UserWarning, match=r"Column 'b' of the table has 1e\+12 at data row 18 .* 1e\+12 standard"):
@@ -264,9 +256,9 @@ def test_a_held_out_or_new_value_far_from_the_training_rows_is_named():
 
 
 def test_what_warnings_show_of_the_data_commands_no_terminal():
-    frame = pd.DataFrame({"a": np.arange(9.0), "b": "\x1b[2J", "y": np.arange(9.0)})
+    frame = pd.DataFrame({"a": np.arange(9.0), "b": "\x1b[2J", "y": np.arange(9.0) / 2})
     with pytest.warns(UserWarning, match=r"'b' \(always \\x1b\[2J\)"):
-        from_table(frame, "y", one_hot=True, test_fraction=0.0)
+        from_table(frame, "y", test_fraction=0.0)
 
 
 def _is_trained(frame, row, seed):

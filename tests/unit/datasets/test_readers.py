@@ -1,5 +1,6 @@
 """Reading files: every kind that is known, every way to fail."""
 
+import gzip
 from typing import Any
 
 import numpy as np
@@ -110,14 +111,15 @@ def test_one_row_is_enough_for_prediction_but_can_be_refused(tmp_path):
         ("empty.csv", b"", r"empty\.csv is empty \(0 bytes\)"),
         ("blank.csv", b"\n \n\n", r"blank\.csv is empty: no line contains data"),
         ("header.csv", b"a,b\n", r"header\.csv has no data rows"),
-        ("binary.csv", b"\x89PNG\r\n\x1a\n\x00\x00", r"not a text table: byte 0 is not valid UTF-8"),
+        ("binary.csv", b"\x89PNG\r\n\x1a\n\x00\x00", r"not a text table: it holds zero bytes"),
         ("zeros.csv", b"a,b\n\x00\x00\x00,1\n", r"not a text table: it holds zero bytes"),
-        ("latin.csv", "a,b\nBasel,1\nGenève,2\n".encode("latin-1"), r"is not valid UTF-8.*Save the table as CSV"),
-        ("late.csv", b"a,b\n" + b"1,2\n" * 40000 + b"\xff,3\n", r"not a text table: byte \d+ is not valid UTF-8"),
+        ("bytes.csv", b"a,b\n\xff\x03,1\n", r"it is not valid UTF-8, and holds the control character b'\\x03'"),
+        ("late.csv", b"a,b\n" + b"1,2\n" * 300_000 + b"\x81,3\n", r"not a text table: byte \d+ is neither UTF-8 nor"),
+        ("wide.csv", b"\xff\xfea\x00,\x00b", r"not a text table: it begins like UTF-16, but is not"),
         ("page.csv", b"<!doctype html><p>no,table</p>", r"looks like a web page or JSON"),
         ("single.csv", b"a\n1\n2\n", r"only one column when split at a comma, a semicolon, a tab"),
         ("prose.csv", b"It was a dark night\nand nothing moved\n", r"first line is 'It was a dark night'"),
-        ("bar.csv", b"a|b\n1|2\n", r"which delimiter it uses"),
+        ("caret.csv", b"a^b\n1^2\n", r"which delimiter it uses"),
         ("ragged.csv", b"a,b\n1,2\n1,2,3\n", r"first line holds 2 fields, .*line 3 holds 3"),
         ("index.csv", b"a,b\n1,2,3\n4,5,6\n", r"first line holds 2 fields"),
         ("twice.csv", b"a,b,a\n1,2,3\n", r"'a' appears more than once \(columns 1 and 3"),
@@ -126,7 +128,12 @@ def test_one_row_is_enough_for_prediction_but_can_be_refused(tmp_path):
         ("fake.parquet", b"a,b\n1,2\n", r"not a readable Parquet file"),
         ("fake.npz", b"a,b\n1,2\n", r"fake\.npz"),
         ("broken.npz", b"PK\x03\x04 and then nothing", r"not a readable NPZ archive"),
-        ("table.xlsx", b"PK", r"files of type '\.xlsx' cannot be read\. Known: \.csv.*Save the table as CSV"),
+        ("table.ods", b"PK", r"files of type '\.ods' cannot be read\. Known: \.csv.*Save the table as CSV"),
+        ("fake.xlsx", b"PK", r"fake\.xlsx is not a readable Excel workbook"),
+        ("fake.arrow", b"a,b\n1,2\n", r"fake\.arrow is not a readable Arrow file"),
+        ("fake.csv.gz", b"a,b\n1,2\n", r"is not compressed with gzip, which its name says"),
+        ("cut.csv.gz", gzip.compress(b"a,b\n1,2\n", mtime=0)[:-4], r"cut\.csv\.gz cannot be decompressed \(gzip\)"),
+        ("table.npz.gz", gzip.compress(b"PK", mtime=0), r"of compressed files, only text is read"),
     ],
 )
 def test_what_is_no_table_is_refused(tmp_path, name, content, message):
@@ -138,7 +145,7 @@ def test_what_is_no_table_is_refused(tmp_path, name, content, message):
 
 def test_missing_file_offers_the_nearest(tmp_path):
     (tmp_path / "houses.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(DataError, match=r"house\.csv was not found\. Did you mean 'houses\.csv'"):
+    with pytest.raises(DataError, match=r"house\.csv was not found\. Did you mean '.*/houses\.csv'"):
         read_table(tmp_path / "house.csv")
     with pytest.raises(DataError, match=r"was not found\. Did you mean 'digits'"):
         read_table(tmp_path / "digit")
@@ -146,6 +153,13 @@ def test_missing_file_offers_the_nearest(tmp_path):
         read_table(tmp_path / "nowhere" / "house.csv")
     with pytest.raises(DataError, match=r"is a directory"):
         read_table(tmp_path)
+
+
+def test_dates_beyond_those_of_pandas_are_refused(tmp_path):
+    file = tmp_path / "table.npz"
+    np.savez(file, day=np.array([2**62, 1], "M8[D]"), y=np.zeros(2))
+    with pytest.raises(DataError, match=r"table\.npz: a date is beyond those that can be read: .* Correct it"):
+        read_table(file)
 
 
 def test_pickled_arrays_are_never_loaded(tmp_path):

@@ -19,9 +19,7 @@ from ergonet.datasets import from_table, infer_task, read_table
         (np.array([[0], [1], [0], [1]]), "classification"),
         (np.array([0.0, 1.0, 0.0, 1.0]), "classification"),
         (np.array([0.0, 1.0, np.nan, 0.0, 1.0]), "classification"),
-        (np.arange(10), "regression"),
-        (np.repeat(np.arange(20), 2), "classification"),
-        (np.repeat(np.arange(21), 2), "regression"),
+        (np.arange(-10, 11), "regression"),
         (np.array([0.5, 1.5, 0.5, 1.5]), "regression"),
         (np.ones((4, 2)), "regression"),
         ([str(value / 2) for value in range(30)] + ["n. a."], "regression"),
@@ -30,6 +28,29 @@ from ergonet.datasets import from_table, infer_task, read_table
 )
 def test_task_is_inferred_by_the_documented_rule(values, task):
     assert infer_task(values) == task
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (np.arange(10), r"10 different ones from 0 to 9.*`--task`.*classification.*regression.*, or count"),
+        (np.repeat([0.0, 1.0, 2.0], 5), "3 different ones from 0 to 2"),
+        (np.repeat(np.arange(300, 700), 2), "400 different ones from 300 to 699"),
+        (np.repeat([-1, 0, 1], 5), r"regression \(a quantity\)\.$"),
+    ],
+)
+def test_whole_numbers_ask_for_the_task(values, said):
+    with pytest.raises(DataError, match=said):
+        infer_task(values)
+
+
+def test_counts_are_not_scaled_and_must_be_counts():
+    frame = pd.DataFrame({"a": np.arange(20.0) ** 0.5, "y": np.arange(20) % 7})
+    data = from_table(frame, "y", task="count")
+    np.testing.assert_array_equal(data.y_test[:, 0], frame["y"].to_numpy()[data.test_rows])
+    assert data.preprocessing.inverse_mean(data.y_test).tolist() == data.y_test.tolist()
+    with pytest.raises(DataError, match=r"Column 'y' of the table has -1 at data row 1 .*not counts"):
+        from_table(frame.assign(y=frame["y"] - 1), "y", task="count")
 
 
 def test_a_target_of_mostly_numbers_is_not_taken_for_classes(tmp_path):

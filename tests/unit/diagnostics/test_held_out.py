@@ -84,3 +84,24 @@ def test_errors_that_are_too_uncertain_or_of_older_runs_are_not_judged():
     test = classes(np.random.default_rng(3), 300, 0.5)
     assert not failed(metrics({**test, "calibration_standard_error": test["calibration"] / 2}))
     assert not failed(metrics({name: one for name, one in test.items() if name != "calibration_by_chance"}))
+
+
+def ensemble(**changed):
+    """Figures of ten chains with a warm start that stay in their modes, without held-out rows."""
+    apart = SOUND | {"max_rhat_function": 3.2, "min_ess_bulk_function": 12.0}
+    return {"num_chains": 10, "num_draws": 100, "warm_start": True, "num_test": 0, "diagnostics": apart, **changed}
+
+
+def test_an_ensemble_without_held_out_rows_is_said_to_be_unjudged():
+    said = judge(ensemble())
+    assert said.level == "note"
+    assert said.headline.endswith("in different modes, which no held-out rows have judged.")
+    assert len(said.sentences) == 1
+    assert said.sentences[0].startswith("10 chains in different modes (R-hat of the predictions is 3.20), averaged;")
+    assert not failed(ensemble())
+
+
+@pytest.mark.parametrize("changed", [{"warm_start": False}, {"num_chains": 3}, {"ensemble": {"chains": [0, 1]}}])
+def test_chains_that_disagree_otherwise_are_a_problem(changed):
+    assert failed(ensemble(**changed))
+    assert "The chains disagree" in " ".join(one.sentence for one in find(ensemble(**changed)))

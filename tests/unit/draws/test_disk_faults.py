@@ -12,8 +12,8 @@ import typer
 
 import ergonet
 from ergonet._errors import RunDirectoryError
-from ergonet.cli import compiled
-from ergonet.cli.main import errors_in_one_line
+from ergonet.cli import fitting
+from ergonet.cli.errors import errors_in_one_line
 from ergonet.draws import durable, store
 from ergonet.inference.progress import Silent
 from ergonet.inference.trajectory_jobs import TrajectoryJob
@@ -111,7 +111,7 @@ def test_a_cache_that_cannot_be_written_is_said_once(monkeypatch, tmp_path, home
     try:
         monkeypatch.setattr(Path, "home", lambda: tmp_path if home == "a file" else (_ for _ in ()).throw(missing))
         with pytest.warns(UserWarning, match="Compiled programs are not cached: .* set XDG_CACHE_HOME") as said:
-            compiled.keep_compiled_programs()
+            fitting.keep_compiled_programs()
         assert len(said) == 1
         assert jax.config.jax_compilation_cache_dir is None
     finally:

@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+import warnings
+from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,11 +12,13 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from scipy.special import logsumexp
 
 from ergonet import MLP, BayesianNetwork, Samples, Target, likelihoods, load, priors
 from ergonet._errors import CapabilityError
 from ergonet.draws import quantities
 from ergonet.target.capabilities import PointwiseLogLikelihood, require
+from tests.stages import cases
 
 X = np.random.default_rng(0).normal(size=(11, 2)).astype(np.float32)
 Y = np.sin(X[:, 0])
@@ -74,6 +79,59 @@ def test_chunks_of_log_likelihoods_are_no_larger_than_allowed(monkeypatch):
     monkeypatch.setattr(quantities, "_log_likelihood", counted)
     assert drawn(network()).log_likelihood().shape == (2, 7, 11)
     assert set(seen) == {(3, 4), (1, 4)}
+
+
+@pytest.mark.slow
+def test_leave_one_out_and_predictive_groups_are_what_arviz_takes():
+    import arviz_stats
+
+    tree = drawn(network(), draws=50).to_datatree(log_likelihood=True, posterior_predictive=True)
+    assert tree["posterior_predictive"]["y"].dims == ("chain", "draw", "row")
+    np.testing.assert_array_equal(tree["observed_data"]["y"], Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # so few draws estimate no shape parameter
+        found: Any = arviz_stats.loo(tree)  # pyright: ignore[reportPrivateImportUsage]
+    assert found.n_data_points == 11
+    expected = logsumexp(tree["log_likelihood"]["y"], axis=(0, 1)).sum() - 11 * np.log(100)
+    assert found.elpd < expected  # leaving a row out costs
+
+
+@pytest.mark.parametrize("kind", cases(["gaussian", "two targets", "categorical", "bernoulli"], quick=["two targets"]))
+def test_simulated_targets_have_the_distribution_of_the_likelihood(kind, monkeypatch):
+    rng = np.random.default_rng(3)
+    likelihood, outputs, y = {
+        "gaussian": (likelihoods.Gaussian(noise=0.5), 1, Y),
+        "two targets": (likelihoods.Gaussian(noise=0.5), 2, np.stack([Y, 2 * Y], axis=1)),
+        "categorical": (likelihoods.Categorical(), 3, rng.integers(3, size=11)),
+        "bernoulli": (likelihoods.Bernoulli(), 1, rng.integers(2, size=11)),
+    }[kind]
+    monkeypatch.setattr(quantities, "ROW_CHUNK", 4)
+    monkeypatch.setattr(quantities, "DRAW_CHUNK", 1000)
+    model = BayesianNetwork(MLP((2, outputs)), priors.Normal(1.0), likelihood)
+    position = np.asarray(jax.random.normal(jax.random.key(1), (model.dim,)))
+    samples = replace(drawn(model.condition(X, y)), positions=np.tile(position, (2, 2000, 1)))
+    simulated, observed = quantities.simulations(samples, seed=0)
+    np.testing.assert_allclose(observed, y, rtol=1e-6)
+    weights, own = model.split(jnp.asarray(position))
+    network_outputs = model.network.apply(weights, jnp.asarray(model.network.prepare(X)))
+    mean, variance = (np.asarray(one(own, network_outputs)).T for one in (likelihood.mean, likelihood.variance))
+    if kind == "categorical":
+        simulated = np.eye(3)[simulated.astype(int)]
+    if kind == "bernoulli":
+        mean, variance = mean[:, 1:], variance[:, 1:]
+    found = simulated.reshape(4000, 11, -1)
+    np.testing.assert_allclose(found.mean(axis=0), mean, atol=0.06)  # five standard errors and more
+    np.testing.assert_allclose(found.var(axis=0), variance, atol=0.06)
+    assert len(np.unique(found[:, 0])) > 1
+
+
+def test_simulated_targets_need_a_model_that_simulates():
+    with pytest.raises(
+        CapabilityError, match="`posterior_predictive` needs simulated targets: LogDensity simulates no"
+    ):
+        drawn(Target.from_logdensity(lambda q: -0.5 * jnp.sum(q**2), jnp.zeros(3))).to_datatree(
+            posterior_predictive=True
+        )
 
 
 def test_log_likelihoods_are_left_out_unless_they_are_wanted():

@@ -9,7 +9,8 @@ import pytest
 
 from ergonet import MLP, BayesianNetwork, Samples, Target, likelihoods, priors
 from ergonet._errors import SettingError
-from ergonet.cli.evaluation import MOST_SCALE_DRAWS, _spread, learned_scales
+from ergonet.cli.evaluation import MOST_SCALE_DRAWS, learned_scales
+from ergonet.draws.quantities import spread_draws
 from ergonet.target.logdensity import LogDensity
 
 CHAINS, DRAWS = 2, 400
@@ -80,8 +81,8 @@ def test_scales_in_the_report_are_spread_over_the_weights():
     for index, name in enumerate(noise):
         assert shown[..., index].mean() == pytest.approx(of_summary[f"scale of {name}"], rel=0.01)
     many = np.ones((1, 2 * MOST_SCALE_DRAWS))
-    assert _spread(many, MOST_SCALE_DRAWS).shape == (1, MOST_SCALE_DRAWS)
-    np.testing.assert_array_equal(_spread(np.ones((2, 7)), 500), np.tile(np.arange(7), (2, 1)))
+    assert spread_draws(many, MOST_SCALE_DRAWS).shape == (1, MOST_SCALE_DRAWS)
+    np.testing.assert_array_equal(spread_draws(np.ones((2, 7)), 500), np.tile(np.arange(7), (2, 1)))
 
 
 def test_parameters_compile_once_for_a_target(monkeypatch):

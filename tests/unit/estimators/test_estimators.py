@@ -13,12 +13,13 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, make_moons
 from sklearn.exceptions import DataConversionWarning
+from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from ergonet import HMC, NUTS, BayesianClassifier, BayesianRegressor, priors
-from ergonet._errors import CapabilityError, DataError, RunDirectoryError, SamplingWarning, SettingError
+from ergonet._errors import CapabilityError, DataError, RunDirectoryError, SamplingWarning, SettingError, TimeLimitError
 from ergonet.assembly import build
 from ergonet.assembly.settings import ModelSettings
 from ergonet.inference import drive, trajectory_jobs
@@ -103,12 +104,12 @@ def test_both_tails_of_an_interval_hold_their_share_of_the_mixture(regressor, li
     positions = regressor.samples_.positions.reshape(-1, regressor.samples_.positions.shape[-1])
     weights, own = jax.vmap(model.split)(positions)
     outputs = jax.vmap(model.network.apply, (0, None))(
-        weights, model.network.prepare(jnp.asarray(regressor._inputs(x)))
-    )[:, 0]
-    scales = np.asarray(jax.vmap(model.likelihood.scale)(own)).reshape(-1, 1)
+        weights, model.network.prepare(jnp.asarray(regressor.scaled_inputs(x)))
+    )
+    scales = np.sqrt(np.asarray(jax.vmap(model.likelihood.variance)(own, outputs)))[:, 0]
     scaling = regressor.preprocessing_
     ends = (regressor.predict_interval(x, level=level) - scaling.target_mean) / scaling.target_sd
-    below = [stats.norm.cdf(end, outputs, scales).mean(axis=0) for end in ends.T]
+    below = [stats.norm.cdf(end, outputs[:, 0], scales).mean(axis=0) for end in ends.T]
     np.testing.assert_allclose(below, np.broadcast_to([[0.5 - level / 2], [0.5 + level / 2]], (2, 10)), atol=2e-5)
 
 
@@ -116,7 +117,6 @@ def test_kernels_by_name_with_their_settings():
     chosen = {"name": "hmc", "num_steps": 9}
     assert kernel_of("hmc") == kernel_of({"name": "hmc"}) == HMC()
     assert kernel_of(chosen) == HMC(num_steps=9) != HMC()
-    assert kernel_of(None) == NUTS()
 
 
 @pytest.mark.parametrize("bad", [3, {"name": 3}, ["hmc"], NUTS])
@@ -203,6 +203,60 @@ def test_a_time_limit_keeps_the_draws_and_says_so(line, monkeypatch):
     assert np.isfinite(limited.predict(line[0])).all()
 
 
+def test_a_fit_goes_on_until_its_predictions_are_good_enough(line):
+    ruled = BayesianRegressor(**settings(num_draws=2000), until={"mcse": 1.0, "minimum": 40}, random_state=0)
+    found = copy_of(ruled).fit(*line).samples_
+    assert found.num_draws == 40
+    assert found.about["until"]["met"]
+    with pytest.raises(SettingError, match=r"`until` must be None or such as `ergonet\.Until\(ess=400\)`, got 40"):
+        copy_of(ruled).set_params(until=40).fit(*line)
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_planned"),
+    [({}, True), ({"num_draws": 20}, False), ({"start": "adam"}, False), ({"until": {"ess": 40}}, False)],
+)
+def test_a_time_limit_without_counts_plans_the_run(line, monkeypatch, capsys, changed, is_planned):
+    class BegunError(Exception):
+        pass
+
+    def begin(target, kernel, *, num_chains, num_warmup, num_draws, time_limit, **_):
+        raise BegunError(num_chains, num_warmup, num_draws, time_limit)
+
+    monkeypatch.setattr("ergonet.assembly.planning.measured_rate", lambda *_, **__: 1e3)
+    monkeypatch.setattr("ergonet.estimators.base.sample", begin)
+    with pytest.raises(BegunError) as begun:
+        BayesianRegressor(kernel="hmc", time_limit=3600.0, progress=True, **changed).fit(*line)
+    counts = begun.value.args[:3]
+    assert (counts == (4, 1000, 1000)) == is_planned
+    assert begun.value.args[3] <= 3600.0
+    assert ("Planned: 4 chains x (1000 warm-up + 1000 draws), about 8 s" in capsys.readouterr().err) == is_planned
+
+
+@pytest.mark.parametrize("is_warm_started", [True, False])
+def test_a_time_limit_without_draws_leaves_predictions_and_says_whose(line, monkeypatch, tmp_path, is_warm_started):
+    def stop(target, kernel, *, num_chains, **_):
+        error = TimeLimitError("too slow")
+        error.states, error.is_warm_started = 0.1 * np.ones((num_chains, target.dim)), is_warm_started
+        raise error
+
+    monkeypatch.setattr("ergonet.estimators.base.sample", stop)
+    limited, (x, y) = BayesianRegressor(**settings(kernel="hmc"), time_limit=3600.0, random_state=0), line
+    who = "2 networks that the warm start found" if is_warm_started else "ridge regression"
+    with pytest.warns(SamplingWarning, match=f"These are predictions of .*{who}, not of draws.*too slow"):
+        limited.fit(x, y)
+    assert limited.samples_.num_draws == 1
+    assert who in limited.samples_.about["fallback"]["sentence"]
+    if not is_warm_started:
+        ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 6, 19))).fit(x, y)
+        np.testing.assert_allclose(limited.predict(x), ridge.predict(x), rtol=1e-4)
+        assert limited.sample_y(x, n_samples=3, random_state=0).shape == (80, 3)
+    limited.save(tmp_path / "saved")
+    again = BayesianRegressor.load(tmp_path / "saved")
+    np.testing.assert_allclose(again.predict(x), limited.predict(x), rtol=1e-6)
+    assert again.samples_.about["fallback"] == limited.samples_.about["fallback"]
+
+
 def test_feature_names_are_checked(line):
     x, y = line
     frame = pd.DataFrame(x, columns=["a", "b"])
@@ -232,6 +286,18 @@ def test_impossible_settings_are_refused(moons, setting, message):
         BayesianClassifier(**settings(**setting)).fit(*moons)
 
 
+def test_whole_numbers_beyond_double_precision_are_named(line):
+    x, y = (np.asarray(one).tolist() for one in line)
+    model = BayesianRegressor()
+    wide = [[10**400, 0.0], *x[1:]]
+    with pytest.raises(DataError, match=r"`X` has 1000.* in row 0 .*beyond the largest number"):
+        model.fit(wide, y)
+    with pytest.raises(DataError, match=r"`y` has -1000.* in row 2 "):
+        model.fit(x, [*y[:2], -(10**400), *y[3:]])
+    with pytest.raises(DataError, match=r"`sample_weight` has 1000.* in row 1 "):
+        model.fit(x, y, sample_weight=[1, 10**400, *([1] * (len(y) - 2))])
+
+
 def test_bad_data_are_refused(moons, line):
     x, y = moons
     with pytest.raises(DataError, match="only one class"):
@@ -255,9 +321,9 @@ def test_chains_that_disagree_are_warned_about(moons):
 @pytest.mark.slow
 def test_out_of_the_box_on_real_data():
     x, y = load_diabetes(return_X_y=True)
-    fitted = BayesianRegressor(hidden=(10,), num_chains=2, num_warmup=200, num_draws=200, random_state=0).fit(
-        x[:300], y[:300]
-    )
+    fitted = BayesianRegressor(
+        hidden=(10,), kernel="nuts", num_chains=2, num_warmup=200, num_draws=200, random_state=0
+    ).fit(x[:300], y[:300])
     low, high = fitted.predict_interval(x[300:]).T
     assert fitted.score(x[300:], y[300:]) > 0.4
     assert 0.84 < np.mean((low < y[300:]) & (y[300:] < high)) < 0.97

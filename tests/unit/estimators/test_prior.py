@@ -9,7 +9,6 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import log_loss
 
-import ergonet
 from ergonet import HMC, BayesianClassifier, BayesianRegressor, priors
 from ergonet._errors import SettingError
 from ergonet.assembly import build
@@ -46,22 +45,19 @@ def test_the_command_builds_the_model_of_the_estimators(classes, hidden, monkeyp
     dataset = from_table(frame, "y", test_fraction=0.0)
     settings = resolve("table.csv", {}, {"network": {"hidden": hidden}})
     task = Task.of(dataset.preprocessing)
-    model = build.model(settings, task)
+    completed = build.complete(settings, dataset.preprocessing, dataset.y_train)
+    model = build.model(completed, task)
     estimator = BayesianClassifier if classes else BayesianRegressor
     unfinished = estimator(hidden=tuple(hidden))
     monkeypatch.setattr("ergonet.estimators.base.sample", Mock(side_effect=StopIteration))
     with pytest.raises(StopIteration):
         unfinished.fit(frame[["a", "b"]], frame["y"])
     assert unfinished.model_ == model
-    completed = build.complete(settings, dataset.preprocessing)
-    assert build.model(completed, task) == model
     again = Settings.from_table(tomllib.loads(to_toml(completed.to_table())))
     assert build.model(again, task) == model
-    defaults = estimator()
-    assert {one: getattr(defaults, one) for one in ("num_chains", "num_warmup", "num_draws", "thin")} == {
-        one: getattr(settings.run, one) for one in ("num_chains", "num_warmup", "num_draws", "thin")
-    }
-    assert build.kernel(settings) == ergonet.NUTS()
+    chosen = unfinished._fitted_settings
+    assert chosen.run == completed.run
+    assert build.kernel(chosen) == build.kernel(completed)
 
 
 def test_a_scale_alone_is_that_of_the_output_weights():

@@ -34,7 +34,7 @@ CITIES = np.array(["Bern", "Rome"])[(X[:, 0] > 0).astype(int)]
 
 @pytest.fixture(scope="module")
 def regressor():
-    return BayesianRegressor(**SHORT).fit(X, Y)
+    return BayesianRegressor(**SHORT, likelihood="gaussian").fit(X, Y)
 
 
 @pytest.fixture(scope="module")

@@ -106,7 +106,8 @@ def test_columns_of_the_same_name_are_numbered():
 
 
 def test_estimators_saved_as_means_and_standard_deviations_are_read(plain, tmp_path):
-    fitted = regressor(kernel={"name": "hmc", "num_steps": 8, "metric": "identity"}).fit(X, Y)
+    named = {"name": "hmc", "num_steps": 8, "metric": "identity"}
+    fitted = regressor(kernel=named, likelihood="gaussian").fit(X, Y)  # the default of that version
     file = save_as_version_2(fitted, tmp_path / "model")
     content = json.loads(file.read_text())
     scaling = content["fitted"].pop("preprocessing")

@@ -17,8 +17,8 @@ from ergonet.draws.contents import POSITIONS
 from ergonet.draws.recorder import Chunk, Recorder
 from ergonet.draws.retention import Every, Last
 from ergonet.draws.store import MemoryStore
+from ergonet.execution.threads import worker_pool
 from ergonet.inference import drive as drive_module
-from ergonet.inference.devices import worker_pool
 from ergonet.inference.drive import AbstractStopRule, Diverged, TimeLimit, drive
 from ergonet.inference.jobs import AbstractJob, RunPlan
 from ergonet.inference.progress import Silent

@@ -152,6 +152,13 @@ def likelihood_cases():
             real[:, :2],
             dist.Normal(half[0].T, half[1].T).to_event(1),
         ),
+        "floor": (
+            likelihoods.HeteroscedasticGaussian(floor=(0.5, 2.0)),
+            {},
+            OUTPUTS,
+            real[:, :2],
+            dist.Normal(half[0].T, np.hypot(half[1].T, [0.5, 2.0])).to_event(1),
+        ),
     }
 
 
@@ -236,6 +243,30 @@ def test_targets_that_do_not_fit_are_refused(likelihood, y, num_outputs, complai
 def test_networks_with_the_wrong_number_of_outputs_are_refused(likelihood, num_outputs):
     with pytest.raises(SettingError, match="output"):
         likelihood.prepare(jnp.zeros(4), num_outputs)
+
+
+def test_a_floor_bounds_the_density_of_targets_that_are_met_exactly():
+    grades = jnp.array([[3.0, 5.0, 5.0]])
+    largest = jnp.concatenate([grades, jnp.full_like(grades, 60.0)])
+    for floor, bound in ((0.3, -np.log(0.3 * np.sqrt(2 * np.pi))), (None, np.inf)):
+        likelihood = likelihoods.HeteroscedasticGaussian(floor=floor)
+        targets = likelihood.prepare(np.asarray(grades[0]), 2)
+        reached = likelihood.log_prob({}, largest, targets)
+        assert np.all(reached <= bound + 1e-5)
+        assert (reached > 25).all() == (floor is None)
+        slopes = jax.grad(lambda outputs, one=likelihood, y=targets: one.log_prob({}, outputs, y).sum())(largest)
+        assert np.isfinite(slopes).all()
+
+
+@pytest.mark.parametrize("floor", [0.0, -1.0, float("nan"), [], [1.0, 0.0]])
+def test_a_floor_must_be_positive(floor):
+    with pytest.raises(SettingError, match="above 0, or one for each target"):
+        likelihoods.HeteroscedasticGaussian(floor=floor)
+
+
+def test_floors_of_other_targets_are_refused():
+    with pytest.raises(SettingError, match="3 numbers for 2 targets"):
+        likelihoods.HeteroscedasticGaussian(floor=[1.0, 2.0, 3.0]).prepare(np.zeros((4, 2)), 4)
 
 
 @pytest.mark.parametrize("noise", [0.0, -1.0, float("inf")])

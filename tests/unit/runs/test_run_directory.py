@@ -107,7 +107,7 @@ def test_an_unfinished_run_has_what_is_written_in_order(tmp_path):
 def test_a_report_on_an_unfinished_run_is_part_of_it(tmp_path):
     with claim(tmp_path / "run") as claimed:
         write_run(claimed, names=FINISHED[:4])
-    head = (Path(ergonet.report.__file__).parent / "templates" / "report.html").read_text().partition("{{")[0]
+    head = (Path(ergonet.report.__file__).parent / "templates" / "head.html").read_text().partition("{%")[0]
     (tmp_path / "run" / "report.html").write_text(head)
     claim_run(str(tmp_path / "run"), "data", overwrite=True).close()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import MAMS, MCLMC, Target
+from ergonet import MAMS, MCLMC, MLP, BayesianNetwork, Target, likelihoods, priors, stream
 from ergonet._errors import CapabilityError, SettingError
 from ergonet.adaptation import energy_variance, memory
 from ergonet.adaptation.recipes import EnergyVarianceLearner, stan_windows
@@ -147,3 +147,12 @@ def test_the_bias_on_a_normal_density_is_that_of_theory(step_size):
     assert abs(found - 1 / (1 - step_size**2 / (12 * 19))) < 4 * error
     assert found > 1 + 3 * error
     assert 1e-5 < variance < 1e-2
+
+
+@pytest.mark.parametrize("kind", [MCLMC, MAMS])
+def test_streamed_rows_are_refused_with_the_reason_and_what_to_use(kind):
+    model = BayesianNetwork(MLP((2, 3, 1)), priors.Normal(), likelihoods.Gaussian(noise=0.3))
+    streamed = stream(model, np.ones((9, 2), np.float32), np.ones(9, np.float32))
+    said = rf"`{kind.__name__}` needs all rows.*noise of a minibatch gradient is an error of the energy.*Use `SGHMC"
+    with pytest.raises(CapabilityError, match=said):
+        ergonet.sample(streamed, kind(), seed=0, progress=False)

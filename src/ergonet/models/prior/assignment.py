@@ -17,6 +17,7 @@ from ergonet.models.equinox import as_network
 from ergonet.models.network import Leaf
 from ergonet.models.prior.base import AbstractPrior, WithRoots
 from ergonet.models.prior.density import Density
+from ergonet.models.prior.simple import AbstractNormalPrior, standard_normals
 
 
 class Block(eqx.Module):
@@ -159,12 +160,16 @@ class PriorAssignment(eqx.Module):
     def sample(self, key: PRNGKey, dtype: DTypeLike, *, is_start: bool = False) -> Array:
         """Draw a flat position from the prior, or, for initial values, with hyperparameters near `initial_values`."""
         keys = dict(zip(self.paths, jax.random.split(key, len(self.leaves)), strict=True))
+        drawn = self._draw_normal(keys, dtype)
         weights, hyperparameters = [], [jnp.zeros((0,), dtype)]
         for block in self.blocks():
             prior, one = block.prior, keys[block.paths[0]]
             if not block.own():  # leaf by leaf, so that draws do not depend on which leaves are merged
                 parts = zip(block.paths, block.leaves, strict=True)
-                weights += [prior.draw(keys[path], {}, leaf, dtype).reshape(-1) for path, leaf in parts]
+                weights += [
+                    (drawn[path] if path in drawn else prior.draw(keys[path], {}, leaf, dtype)).reshape(-1)
+                    for path, leaf in parts
+                ]
                 continue
             key_own, key_weights = jax.random.split(one)
             if is_start:
@@ -174,6 +179,17 @@ class PriorAssignment(eqx.Module):
             weights.append(prior.draw(key_weights, own, block.leaf, dtype).reshape(-1))
             hyperparameters += [own[name].reshape(-1) for name in prior.hyperparameters(block.leaf)]
         return jnp.concatenate([*weights, *hyperparameters])
+
+    def _draw_normal(self, keys: Mapping[str, PRNGKey], dtype: DTypeLike) -> dict[str, Array]:
+        """The weights of the leaves with a fixed normal prior."""
+        rows = zip(self.paths, self.leaves, self.priors, strict=True)
+        normal = [
+            (path, leaf, prior)
+            for path, leaf, prior in rows
+            if isinstance(prior, AbstractNormalPrior) and prior.draws_as_normal
+        ]
+        noise = standard_normals([keys[path] for path, *_ in normal], [leaf for _, leaf, _ in normal], dtype)
+        return {path: prior.scaled(one, leaf) for (path, leaf, prior), one in zip(normal, noise, strict=True)}
 
     @property
     def lacks_conjugacy(self) -> str:

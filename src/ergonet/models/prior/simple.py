@@ -1,10 +1,13 @@
 """Priors with a fixed distribution, independent for each weight."""
 
+import abc
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from ergonet._checks import is_number
@@ -15,14 +18,55 @@ from ergonet.models.precision import require_positive
 from ergonet.models.prior.base import AbstractFixedPrior, AbstractPlainPrior, Hyperparameters
 from ergonet.models.prior.density import Density
 
-
-def _normal(weights: Array, mean: float, scale: float) -> Density:
-    """N(mean, scale^2)."""
-    deviation = weights - mean if mean else weights
-    return Density.of_normal(deviation if scale == 1.0 else deviation / scale, math.log(scale))
+MOST_TOGETHER = 65_536  # a leaf with more weights is drawn by itself
 
 
-class Normal(AbstractFixedPrior):
+class AbstractNormalPrior(AbstractFixedPrior):
+    """A normal distribution for every weight of a leaf."""
+
+    @abc.abstractmethod
+    def moments(self, leaf: Leaf) -> tuple[float, float]:
+        """Mean and standard deviation of every weight of the leaf."""
+
+    def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
+        mean, scale = self.moments(leaf)
+        deviation = coordinates - mean if mean else coordinates
+        return Density.of_normal(deviation if scale == 1.0 else deviation / scale, math.log(scale))
+
+    def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
+        return self.scaled(jax.random.normal(key, leaf.shape, dtype), leaf)
+
+    @property
+    def draws_as_normal(self) -> bool:
+        """Whether `scaled` may stand for `sample`, which a class of somebody else may have changed."""
+        return type(self).sample is AbstractNormalPrior.sample and type(self).draw is AbstractFixedPrior.draw
+
+    def scaled(self, noise: Array, leaf: Leaf) -> Array:
+        """Weights from standard normal numbers."""
+        mean, scale = self.moments(leaf)
+        return mean + scale * noise
+
+
+def standard_normals(keys: Sequence[PRNGKey], leaves: Sequence[Leaf], dtype: DTypeLike) -> list[Array]:
+    """Standard normal numbers for each leaf, the same as those of `jax.random.normal` by its key.
+
+    The compiler takes a tenth of a second for every call of a generator, so leaves of moderate size share one call: the
+    first numbers of a longer array are those of a shorter one.
+    """
+    small = [index for index, leaf in enumerate(leaves) if leaf.size <= MOST_TOGETHER]
+    rows: dict[int, Array] = {}
+    if small:
+        longest = max(leaves[index].size for index in small)
+        several = jax.vmap(lambda key: jax.random.normal(key, (longest,), dtype))
+        drawn = several(jnp.stack([keys[index] for index in small]))
+        rows = dict(zip(small, jax.lax.optimization_barrier(drawn), strict=True))  # else every leaf would draw them all
+    return [
+        rows[index][: leaf.size].reshape(leaf.shape) if index in rows else jax.random.normal(key, leaf.shape, dtype)
+        for index, (key, leaf) in enumerate(zip(keys, leaves, strict=True))
+    ]
+
+
+class Normal(AbstractNormalPrior):
     """w ~ N(mean, scale^2)."""
 
     scale: float = eqx.field(static=True)
@@ -43,14 +87,11 @@ class Normal(AbstractFixedPrior):
     def shares(self, path: str) -> str:
         return ""  # neighboring leaves share one inner product
 
-    def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
-        return _normal(coordinates, self.mean, self.scale)
-
-    def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
-        return self.mean + self.scale * jax.random.normal(key, leaf.shape, dtype)
+    def moments(self, leaf: Leaf) -> tuple[float, float]:
+        return self.mean, self.scale
 
 
-class FanInNormal(AbstractFixedPrior):
+class FanInNormal(AbstractNormalPrior):
     """w ~ N(0, scale^2 / fan_in), so that the variance of a layer's outputs does not depend on its width.
 
     Source: Neal1996, section 2.1.
@@ -66,11 +107,8 @@ class FanInNormal(AbstractFixedPrior):
         """
         self.scale = require_positive("FanInNormal", "scale", scale)
 
-    def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
-        return _normal(coordinates, 0.0, self.scale / math.sqrt(leaf.fan_in))
-
-    def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
-        return self.scale / math.sqrt(leaf.fan_in) * jax.random.normal(key, leaf.shape, dtype)
+    def moments(self, leaf: Leaf) -> tuple[float, float]:
+        return 0.0, self.scale / math.sqrt(leaf.fan_in)
 
 
 class Laplace(AbstractFixedPrior):

@@ -9,6 +9,7 @@ import ergonet
 from ergonet import MLP, BayesianNetwork, DynamicalA, DynamicalB, GibbsHMC, Target, likelihoods, priors
 from ergonet._errors import CapabilityError, SettingError
 from ergonet.models.prior.groups import group_names
+from ergonet.models.prior.simple import MOST_TOGETHER
 from ergonet.target.capabilities import CenteredCurvature, GibbsBlock, NonCenteredCurvature, offers
 
 NETWORK = MLP((2, 3, 1))
@@ -215,3 +216,29 @@ def test_a_description_counts_the_learned_noise():
 
 def test_a_slab_is_part_of_what_a_prior_is_called():
     assert "slab_shape=3, slab_rate=12" in repr(priors.RegularizedHorseshoe(slab_shape=3.0, slab_rate=12.0))
+
+
+def test_leaves_that_are_drawn_together_get_what_each_would_get_by_its_key():
+    """One call of the generator for all leaves with normal priors, but for large ones."""
+    rows = {"layers.0.*": priors.Normal(2.0, mean=1.0), "layers.1.bias": priors.Laplace(), "*": priors.FanInNormal()}
+    network = MLP((300, 300, 3, 2))
+    chosen = assigned(rows, network)
+    assert max(leaf.size for leaf in chosen.leaves) > MOST_TOGETHER > sorted(leaf.size for leaf in chosen.leaves)[-2]
+    key = jax.random.key(3)
+    drawn = chosen.split(chosen.sample(key, jnp.float32))
+    parts = zip(chosen.paths, chosen.leaves, chosen.priors, jax.random.split(key, len(chosen.leaves)), strict=True)
+    for path, leaf, prior, one in parts:
+        np.testing.assert_array_equal(drawn[path], prior.draw(one, {}, leaf, jnp.float32), err_msg=path)
+
+
+class Shifted(priors.Normal):
+    """Somebody's own prior."""
+
+    def sample(self, key, leaf, dtype):
+        return 5.0 + super().sample(key, leaf, dtype)
+
+
+def test_a_prior_with_draws_of_its_own_is_asked_for_them():
+    drawn = assigned({"layers.0.*": Shifted(0.1, 0.0), "*": priors.Normal(0.1)}).sample(jax.random.key(0), jnp.float32)
+    assert np.all(np.asarray(drawn[:9]) > 4)
+    assert np.all(np.asarray(drawn[9:]) < 1)

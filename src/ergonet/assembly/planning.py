@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import TimeLimitError
 from ergonet.assembly.settings import RunSettings, Settings
+from ergonet.diagnostics.held_out import FEWEST_MEMBERS
 from ergonet.inference.progress import Silent, Tick
+from ergonet.inference.registry import WARM_STARTS
 
 if TYPE_CHECKING:
     from ergonet.samplers.base import AbstractKernel
@@ -27,6 +29,8 @@ WARMUP_SHARE = 0.4  # of the transitions
 MOST_WARMUP, MOST_DRAWS = 1000, 1000
 FEWEST_WARMUP, FEWEST_DRAWS = 10, 10
 ENOUGH_WARMUP, FEWEST_CHAINS = 100, 2  # below, two chains that have warmed up are better than four that have not
+ENSEMBLE_SHARE = 0.5  # of the time left after the probe: the optimizer of a warm start needs some of it, too
+FEWEST_TRANSITIONS = 20  # of each stage of an ensemble
 
 
 @dataclass(frozen=True)
@@ -37,16 +41,26 @@ class Plan:
         num_chains: independent chains.
         num_warmup: transitions of the warm-up of each.
         num_draws: draws of each.
-        seconds: how long that takes, estimated.
+        seconds: how long that takes, estimated; the optimizer of a warm start not included.
+        num_started: transitions of the second stage of the warm start of each; None: there is no such stage.
     """
 
     num_chains: int
     num_warmup: int
     num_draws: int
     seconds: float
+    num_started: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.num_chains} chains x ({self.num_warmup} warm-up + {self.num_draws} draws)"
+        started = "" if self.num_started is None else f"{self.num_started} of the warm start + "
+        return f"{self.num_chains} chains x ({started}{self.num_warmup} warm-up + {self.num_draws} draws)"
+
+    def change(self, run: RunSettings) -> RunSettings:
+        """The settings of the run with these counts."""
+        counts = {"num_chains": self.num_chains, "num_warmup": self.num_warmup, "num_draws": self.num_draws}
+        if self.num_started is None or not isinstance(run.warm_start, Mapping):
+            return dataclasses.replace(run, **counts)
+        return dataclasses.replace(run, **counts, warm_start={**run.warm_start, "num_transitions": self.num_started})
 
 
 def plan(rate: float, seconds: float, *, num_chains: int) -> Plan:
@@ -66,10 +80,35 @@ def plan(rate: float, seconds: float, *, num_chains: int) -> Plan:
     return Plan(num_chains, num_warmup, num_draws, num_chains * (num_warmup + num_draws) / rate)
 
 
+def plan_ensemble(rate: float, seconds: float, run: RunSettings, *, steps: float) -> Plan:
+    """The default ensemble, as much of it as fits in a time: fewer chains, and if need be shorter ones.
+
+    Args:
+        rate: transitions of the kernel per second, of all chains together.
+        seconds: the time.
+        run: counts of the default, and its warm start as a table.
+        steps: gradients of a transition of the warm start's second stage over those of a transition of the kernel.
+    """
+    assert isinstance(run.warm_start, Mapping)
+    stages = (run.num_warmup or 0, run.num_draws or 0, run.warm_start["num_transitions"])
+    cost = stages[0] + stages[1] + steps * stages[2]
+    possible, most = ENSEMBLE_SHARE * rate * seconds, run.num_chains or FEWEST_MEMBERS
+    num_chains = min(most, max(FEWEST_MEMBERS, int(possible / cost)))
+    share = min(1.0, possible / (num_chains * cost))
+    warmup, draws, started = (max(FEWEST_TRANSITIONS, int(share * count)) for count in stages)
+    return Plan(num_chains, warmup, draws, num_chains * (warmup + draws + steps * started) / rate, started)
+
+
 def is_open(given: Mapping[str, Any]) -> bool:
-    """Whether tables of settings, as a user has given them, have a time limit and leave the counts to the library."""
+    """Whether tables of settings, as a user has given them, have a time limit and leave the counts to the library.
+
+    With a stop rule, it is the rule or the limit that says how many draws there are.
+    """
     run = given.get("run", {})
-    return run.get("time_limit") is not None and run.get("warm_start") is None and not set(COUNTS) & set(run)
+    is_ruled = any(name.startswith("until_") for name in run)
+    return (
+        run.get("time_limit") is not None and run.get("warm_start") is None and not (is_ruled or set(COUNTS) & set(run))
+    )
 
 
 def planned(
@@ -86,10 +125,19 @@ def planned(
     rate, run = measured_rate(target, kernel, settings.run, until=until), settings.run
     if rate is None:
         return settings, "The time limit was too short to plan the run."
-    found = plan(rate, max(until - time.perf_counter(), 0.0), num_chains=run.num_chains)
-    changed = {"num_chains": found.num_chains, "num_warmup": found.num_warmup, "num_draws": found.num_draws}
+    found = _plan(rate, max(until - time.perf_counter(), 0.0), run, kernel)
     said = f"Planned: {found}, about {found.seconds:.0f} s of the time limit of {run.time_limit:g} s."
-    return dataclasses.replace(settings, run=dataclasses.replace(run, **changed)), said
+    return dataclasses.replace(settings, run=found.change(run)), said
+
+
+def _plan(rate: float, seconds: float, run: RunSettings, kernel: "AbstractKernel") -> Plan:
+    """A plan for an ensemble with a warm start of two stages, or for plain chains."""
+    then = None if run.warm_start is None else WARM_STARTS.resolve(run.warm_start).then
+    first, second = (getattr(one, "num_steps", None) for one in (then, kernel))
+    is_counted = isinstance(run.warm_start, Mapping) and "num_transitions" in run.warm_start
+    if first is None or second is None or not is_counted:
+        return plan(rate, seconds, num_chains=run.num_chains or FEWEST_MEMBERS)
+    return plan_ensemble(rate, seconds, run, steps=float(first / second))
 
 
 def measured_rate(
@@ -107,7 +155,7 @@ def measured_rate(
         ergonet.sample(
             target,
             kernel,
-            num_chains=run.num_chains,
+            num_chains=run.num_chains or FEWEST_MEMBERS,
             num_warmup=PROBED,
             num_draws=1,
             seed=run.seed,

@@ -1,0 +1,1 @@
+"""Experiments of chapter 4 of the thesis Kim2018."""

@@ -1,0 +1,110 @@
+"""What predicts after a time limit that ended before the first draw: warm-started networks, or a linear baseline.
+
+Both are kept in the form of draws, so that everything that predicts from draws predicts from them: the networks as one
+draw of each chain, the baseline as the only draw of a network without hidden layers. `about["fallback"]` says what they
+are.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ergonet._errors import TimeLimitError
+from ergonet.assembly.likelihoods import COUNT
+from ergonet.assembly.settings import ModelSettings
+from ergonet.baselines.comparison import fit_linear
+from ergonet.baselines.forecast import Rows
+from ergonet.baselines.linear import LinearBaseline
+from ergonet.diagnostics.finding import FALLBACK
+from ergonet.draws.samples import Samples
+from ergonet.draws.versions import versions
+
+SECONDS = 2.0  # for the penalty of a logistic regression
+SettingsT = TypeVar("SettingsT", bound=ModelSettings)
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """What predicts instead of draws.
+
+    Attributes:
+        samples: one draw of each chain.
+        linear: the linear baseline that they describe; None: they are networks that a warm start found.
+    """
+
+    samples: Samples
+    linear: LinearBaseline | None
+
+    @property
+    def sentence(self) -> str:
+        """What it is, and why."""
+        return self.samples.about[FALLBACK]["sentence"]
+
+    def settings(self, settings: SettingsT) -> SettingsT:
+        """The settings of the model whose coordinates the draws are, from those of the fit."""
+        if self.linear is None:
+            return settings
+        sd = self.linear.error_sd
+        likelihood = "categorical" if sd is None else "gaussian" if len(sd) == 1 else "heteroscedastic-gaussian"
+        return replace(
+            settings,
+            network=replace(settings.network, hidden=(), bias=True),
+            prior={"name": "normal"},
+            likelihood={"name": likelihood},
+        )
+
+
+def fall_back(error: TimeLimitError, rows: Rows, *, task: str, seed: int) -> Fallback:
+    """The chains where a warm start has left them, or else ridge or logistic regression.
+
+    Args:
+        error: of a run without draws; raised if there is no warm start and `task` is count: neither regression gives
+            probabilities of counts.
+        rows: the training rows.
+        task: that of the fit.
+        seed: seed of the run.
+    """
+    states = error.states if error.is_warm_started else None
+    if states is not None and np.isfinite(states).all():
+        count = len(states)
+        what = (
+            f"the average of {count} networks that the warm start found"
+            if count > 1
+            else "one network that the warm start found"
+        )
+        return Fallback(_samples(np.asarray(states)[:, None], "warm start", what, seed=seed), None)
+    if task == COUNT:
+        raise error
+    linear = fit_linear(rows, seconds=SECONDS)
+    return Fallback(_samples(coordinates(linear)[None, None], linear.name, linear.name, seed=seed), linear)
+
+
+def coordinates(linear: LinearBaseline) -> np.ndarray:
+    """The coordinates of a network without hidden layers that predicts as a linear baseline does.
+
+    The log precision of a regression is a coordinate; with several targets, it is a constant output for each.
+    """
+    weights, biases, own = linear.coefficients, linear.intercepts, np.zeros(0)
+    if linear.error_sd is not None:
+        own = -2 * np.log(linear.error_sd)
+    if len(own) > 1:
+        weights, biases, own = np.concatenate([weights, 0 * weights]), np.concatenate([biases, own]), np.zeros(0)
+    return np.concatenate([weights.reshape(-1), biases, own]).astype(np.float32)
+
+
+def _samples(positions: np.ndarray, kind: str, what: str, *, seed: int) -> Samples:
+    sentence = (
+        f"These are predictions of {what}, not of draws from the posterior of the network: the time limit ended before "
+        f"every chain had a draw. Allow more time."
+    )
+    about: Mapping[str, Any] = {
+        FALLBACK: {"name": kind, "sentence": sentence},
+        "seed": seed,
+        "num_chains": len(positions),
+        "num_draws": 1,
+        "dim": positions.shape[2],
+        "versions": versions(),
+    }
+    return Samples(positions, stats={}, warmup_stats={}, seconds={}, gradients={}, tuning={}, about=about)

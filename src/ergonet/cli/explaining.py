@@ -1,0 +1,54 @@
+"""Explanations of a fit for its report: which columns matter, and how the prediction depends on them."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ergonet.baselines.comparison import seconds_for
+from ergonet.cli.evaluation import Evaluation
+from ergonet.datasets.dataset import Dataset
+from ergonet.draws.samples import Samples
+from ergonet.explanation.dependence import dependence_on
+from ergonet.explanation.explained import Explained, few
+from ergonet.explanation.importance import importance_of
+
+MOST_COLUMNS = 40  # whose importance is computed
+MOST_PICTURES = 4
+LEAST_SECONDS = 0.5
+
+
+def with_explanation(
+    found: Evaluation, samples: Samples, dataset: Dataset, model: Any, *, limit: float | None, left: float | None
+) -> Evaluation:
+    """Add the arrays of the section on what predictions depend on, described in `ergonet.report.RunRecord`.
+
+    Images have none: their inputs are pixels.
+
+    Args:
+        found: the evaluation of the network.
+        samples: draws from its posterior.
+        dataset: the data set; importance needs test rows, and without them dependence is averaged over training rows.
+        model: the `BayesianNetwork`.
+        limit: the time limit of the fit; None: none.
+        left: seconds left of it; None: the fit is over.
+    """
+    seconds = seconds_for(limit, left)
+    if dataset.image_shape is not None or seconds < LEAST_SECONDS:
+        return found
+    explained = Explained(few(samples), model, dataset.preprocessing, dataset.preprocessing.classes)
+    is_tested = len(dataset.x_test) > 0
+    rows = dataset.x_test if is_tested else dataset.x_train
+    inputs = explained.inputs(rows.shape[1])
+    names, arrays = [one.name for one in inputs if one.can_vary], dict(found.arrays)
+    if is_tested:
+        shown = importance_of(explained, (rows, dataset.y_test), inputs[:MOST_COLUMNS], seconds=seconds)
+        arrays["importance_names"] = np.asarray(shown.names)
+        arrays["importance"] = np.stack([shown.loss, shown.standard_error, shown.repeats])
+        names = [shown.names[index] for index in shown.order if shown.names[index] in names]
+    dependence = dependence_on(explained, rows, names[:MOST_PICTURES])
+    arrays["dependence_names"] = np.asarray([one.name for one in dependence])
+    for number, one in enumerate(dependence):
+        arrays[f"dependence_{number}_values"] = one.values
+        arrays[f"dependence_{number}"] = np.stack([one.mean, one.lower, one.upper])
+    return replace(found, arrays=arrays)

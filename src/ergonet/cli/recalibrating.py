@@ -1,0 +1,107 @@
+"""`ergonet recalibrate`: what the predictions of a run state, corrected on rows that were held out for this."""
+
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ergonet._errors import DataError, RunDirectoryError, SettingError, visible
+from ergonet.cli.errors import errors_in_one_line
+from ergonet.cli.options import Run
+from ergonet.runs.directory import RunDirectory
+
+if TYPE_CHECKING:
+    from ergonet.prediction.recalibration import Levels, Temperature
+    from ergonet.runs.directory import Fitted
+
+
+def recalibrate(
+    run: Run,
+    rows: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="Table with the columns of the fit, and its target.")
+    ] = None,
+    *,
+    remove: Annotated[bool, typer.Option("--remove", help="State again what the model states.")] = False,
+) -> None:
+    """Recalibrate what `ergonet predict` states, on the rows of FILE, which must not have been used for anything else.
+
+    Classes get a temperature, quantiles of numbers other levels; means, standard deviations and the draws stay as they
+    are. RUN records it, predictions and the report say it, and added draws end it. The scores of the report are those
+    before it.
+    """
+    from ergonet.runs.claiming import claim_to_continue
+
+    with errors_in_one_line():
+        if (rows is None) != remove:
+            raise SettingError("Give either a FILE of held-out rows, or `--remove`.")
+        with closing(claim_to_continue(Path(run))) as claim:
+            sys.stdout.write(f"{visible(_recorded(RunDirectory(claim.folder), rows))}\n")
+
+
+def read(directory: RunDirectory) -> "Temperature | Levels | None":
+    """How the predictions of a run are recalibrated; None if they are not.
+
+    Raises:
+        RunDirectoryError: the record is missing or damaged.
+    """
+    from ergonet.diagnostics.finding import RECALIBRATION
+
+    if not directory.check_version() or directory.missing_results():
+        return None
+    found = directory.read_metrics().get(RECALIBRATION)
+    if found is None:
+        return None
+    from ergonet.prediction.recalibration import from_table
+
+    try:
+        return from_table(found)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunDirectoryError(
+            f"The recalibration in {str(directory.path)!r} cannot be read: {error!r}. `ergonet recalibrate "
+            f"{directory.path} FILE` writes it again."
+        ) from error
+
+
+def _recorded(directory: RunDirectory, rows: str | None) -> str:
+    """Record the recalibration, write the report again, and say what was done."""
+    from ergonet.diagnostics.finding import RECALIBRATION
+    from ergonet.report import RunRecord, write_report
+
+    if not directory.check_version() or directory.missing_results():
+        raise RunDirectoryError(
+            f"The fit of {str(directory.path)!r} did not finish. `ergonet resume {directory.path}` finishes it."
+        )
+    metrics: dict[str, Any] = dict(directory.read_metrics())
+    metrics.pop(RECALIBRATION, None)
+    said = "Predictions state again what the model states."
+    if rows is not None:
+        found = _found(directory.read_fitted(), rows)
+        said = str(found)
+        metrics[RECALIBRATION] = found.to_table() | {"file": Path(rows).name, "sentence": said}
+    directory.write_metrics(metrics)
+    write_report(RunRecord.load(directory.path), directory.report)
+    return f"{said}\nReport: {directory.report}"
+
+
+def _found(fitted: "Fitted", rows: str) -> "Temperature | Levels":
+    from ergonet.datasets.readers import read_table
+    from ergonet.diagnostics.finding import FALLBACK
+    from ergonet.prediction.pit import probability_transform
+    from ergonet.prediction.predictive import predict
+    from ergonet.prediction.recalibration import recalibrate_classes, recalibrate_levels
+
+    if FALLBACK in fitted.samples.about:
+        raise SettingError("This run has no draws from a posterior to recalibrate. Fit again with more time.")
+    table, units, samples, model = read_table(rows), fitted.preprocessing, fitted.samples, fitted.model
+    targets = list(units.target_names)
+    lacking = [name for name in targets if name not in table.columns]
+    if lacking:
+        raise DataError(f"The file {rows} has no column {lacking[0]!r}, which is the target of this run.")
+    x = units.transform(table[[one for one in table.columns if one not in targets]], argument=f"the file {rows}")
+    values = table[targets[0]] if len(targets) == 1 else table[targets]
+    y = units.transform_target(values.to_numpy(), argument=f"the target in {rows}")
+    if units.classes:
+        return recalibrate_classes(predict(samples, x, model=model).mean, y)
+    return recalibrate_levels(probability_transform(samples, x, y, model=model))

@@ -1,0 +1,121 @@
+"""Columns that look wrong, named before a fit: identifiers and row numbers, copies, and leaks of the target."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from ergonet.datasets.kinds import CATEGORICAL, NUMERIC
+from ergonet.datasets.validation import shorten
+
+EXPLAINED = 0.999
+_MOST_ROWS = 2000  # that a tree sees
+_FEWEST_ROWS = 50  # for a rule that must hold on other rows, and for row numbers whose name does not tell
+_MOST_TREES = 100  # columns; among more, only those that follow the target in order are found
+_NAMES = ("id", "index", "key", "nr", "uuid", "guid", "rownames")
+
+
+def warn_of_suspects(
+    columns: Mapping[str, np.ndarray], target: Any, *, kinds: Mapping[str, str], target_names: Sequence[str]
+) -> None:
+    """Issue one warning for each way in which columns look wrong.
+
+    Args:
+        columns: Entries of the input columns of all rows.
+        target: Labels [rows], or numbers [rows, targets].
+        kinds: Kinds of the columns; only numeric and categorical ones are looked at.
+        target_names: Names of the target columns.
+    """
+    codes = {name: _codes(column) for name, column in columns.items() if kinds[name] in (NUMERIC, CATEGORICAL)}
+    rows = [name for name in codes if kinds[name] == NUMERIC and _is_row_number(name, columns[name])]
+    _warn(rows, "numbers its rows like an identifier, which says nothing about new rows")
+    _warn(_copies(codes), "holds the same as another column, of which one is enough")
+    is_label = isinstance(target, list)
+    answers = _codes(np.array(target, dtype=object))[:, None] if is_label else np.asarray(target)
+    for name, answer in zip(target_names, answers.T, strict=True) if len(codes) > 1 else ():
+        leaks = [one for one, code in codes.items() if _follows(code, answer)]
+        if not leaks and len(codes) <= _MOST_TREES and len(answer) >= _FEWEST_ROWS:
+            leaks = [one for one, code in codes.items() if _explains(code, answer, is_label=is_label)]
+        share = f"{100 * EXPLAINED:g} %"
+        _warn(
+            leaks, f"alone explains {share} of the target {name!r}, like a copy of it or a result that comes after it"
+        )
+
+
+def _warn(names: Sequence[str], said: str) -> None:
+    for name in names[:3]:
+        others = f" So do {shorten([repr(one) for one in names[3:]])}." if len(names) > 3 and name == names[2] else ""
+        warnings.warn(
+            f"Column {name!r} {said}. Leave it out with `--drop` unless new rows have it and it helps.{others}",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _codes(column: np.ndarray) -> Float[np.ndarray, "rows"]:
+    """Numbers as they are, and an arbitrary number for each category."""
+    if column.dtype.kind in "biuf":
+        return column.astype(np.float64)
+    return np.unique([str(one) for one in column.tolist()], return_inverse=True)[1].astype(np.float64)
+
+
+def _is_row_number(name: str, column: Float[np.ndarray, "rows"]) -> bool:
+    """Whether whole numbers are all different, and are consecutive or named like an identifier."""
+    if np.isnan(column).any() or (column != np.floor(column)).any() or len(np.unique(column)) < len(column):
+        return False
+    words = name.lower().replace("-", "_").replace(" ", "_").split("_")
+    is_named = words[0] in _NAMES or words[-1] in _NAMES or name.lower().startswith("unnamed:")
+    return is_named or (len(column) >= _FEWEST_ROWS and bool((np.abs(np.diff(column)) == 1).all()))
+
+
+def _copies(codes: Mapping[str, Float[np.ndarray, "rows"]]) -> list[str]:
+    """Columns that repeat an earlier one that varies."""
+    first: dict[bytes, str] = {}
+    return [name for name, code in codes.items() if np.ptp(code) > 0 and first.setdefault(code.tobytes(), name) != name]
+
+
+def _follows(code: Float[np.ndarray, "rows"], answer: Float[np.ndarray, "rows"]) -> bool:
+    """Whether the target is a linear or a monotone function of a column, up to a thousandth of its variance."""
+    there = _there(code, answer)
+    return len(code) >= 10 and any(
+        _squared_correlation(one[there], two[there]) >= EXPLAINED
+        for one, two in ((code, answer), (_ranks(code), _ranks(answer)))
+    )
+
+
+def _there(code: Float[np.ndarray, "rows"], answer: Float[np.ndarray, "rows"]) -> Bool[np.ndarray, "rows"]:
+    return np.isfinite(code) & np.isfinite(answer)
+
+
+def _ranks(values: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "rows"]:
+    from scipy.stats import rankdata
+
+    return rankdata(values)
+
+
+def _squared_correlation(one: Float[np.ndarray, "rows"], two: Float[np.ndarray, "rows"]) -> float:
+    if len(one) < 2:
+        return 0.0
+    one, two = (values / (np.abs(values).max() or 1.0) for values in (one, two))
+    one, two = one - one.mean(), two - two.mean()
+    scale = (one @ one) * (two @ two)
+    return float((one @ two) ** 2 / scale) if scale > 1e-200 else 0.0
+
+
+def _explains(code: Float[np.ndarray, "rows"], answer: Float[np.ndarray, "rows"], *, is_label: bool) -> bool:
+    """Whether a tree of this column alone explains the target in rows that it has not seen."""
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(_there(code, answer)))[:_MOST_ROWS]
+    half = len(rows) // 2
+    if half < _FEWEST_ROWS // 2 or np.ptp(code[rows]) == 0:
+        return False
+    with np.errstate(over="ignore"):
+        x, y = code[rows].astype(np.float32)[:, None], answer[rows]
+    if not np.isfinite(x).all() or np.ptp(y[:half]) == 0 or np.ptp(y[half:]) == 0:
+        return False
+    y = y if is_label else y / np.abs(y).max()
+    tree = DecisionTreeClassifier(random_state=0) if is_label else DecisionTreeRegressor(random_state=0)
+    return tree.fit(x[:half], y[:half]).score(x[half:], y[half:]) >= EXPLAINED

@@ -1,0 +1,228 @@
+"""Draws of the parts of a space, joined by the masses of the parts."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import logsumexp
+
+from ergonet._errors import EstimateError, SettingError
+from ergonet._keys import derived_seed
+from ergonet.diagnostics.averages import estimates
+from ergonet.draws.samples import Samples
+from ergonet.partition.bridge import LogMass, log_mass
+from ergonet.partition.proposal import Region
+from ergonet.partition.regions import Partition
+from ergonet.target.contract import AbstractTarget
+
+RESAMPLING = 0x4A6F696E  # purpose of the seed
+NEGLIGIBLE = 1e-3  # a part counts so little if its weight, with 5 errors, is below
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Draws of parts of a space that do not overlap, with the masses of the parts; see `join`.
+
+    Attributes:
+        parts: draws of each part.
+        masses: log mass of each part.
+    """
+
+    parts: tuple[Samples, ...]
+    masses: tuple[LogMass, ...]
+
+    @property
+    def weights(self) -> Float[np.ndarray, "part"]:
+        """Share of the mass by part."""
+        logs = np.array([one.value for one in self.masses])
+        return np.exp(logs - logsumexp(logs))
+
+    @property
+    def weight_errors(self) -> Float[np.ndarray, "part"]:
+        """Standard errors of the weights, to first order in those of the log masses."""
+        weights = self.weights
+        slopes = np.diag(weights) - np.outer(weights, weights)
+        return np.sqrt(slopes**2 @ np.array([one.error for one in self.masses]) ** 2)
+
+    @property
+    def log_mass(self) -> tuple[float, float]:
+        """Log of the mass of all parts together, and its standard error."""
+        errors = np.array([one.error for one in self.masses])
+        return float(logsumexp([one.value for one in self.masses])), float(np.sqrt(self.weights**2 @ errors**2))
+
+    @property
+    def effective_parts(self) -> float:
+        """Number of parts of equal weight that are worth as much: 1 if one part has all the mass."""
+        return float(1 / np.sum(self.weights**2))
+
+    def expectation(
+        self, quantities: Callable[[Samples], Any] = Samples.monitor
+    ) -> tuple[Float[np.ndarray, "quantity"], Float[np.ndarray, "quantity"]]:
+        """Means of quantities over all parts, and their standard errors, with those of the weights.
+
+        Args:
+            quantities: draws `[chain, draw, quantity]` of a part, such as `lambda part: part.positions`; by default,
+                what convergence is judged on: the predictions of a network, or positions.
+        """
+        means, errors = [], []
+        for part in self.parts:
+            values = np.asarray(quantities(part), np.float64)
+            found = estimates()
+            means.append(found.mean(values))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                errors.append(np.nan_to_num(found.mcse_mean(values)))
+        weights = self.weights[:, None]
+        mean = (weights * np.stack(means)).sum(axis=0)
+        of_masses = weights * (np.stack(means) - mean) * np.array([[one.error] for one in self.masses])
+        return mean, np.sqrt(((weights * np.stack(errors)) ** 2 + of_masses**2).sum(axis=0))
+
+    def samples(self) -> Samples:
+        """The draws of all parts as chains of one run, with weights, which `predict` and summaries use.
+
+        Chains of different parts never agree, so R-hat and the ESS of the result say nothing: look at those of each
+        part, and at the errors of `expectation`.
+
+        Raises:
+            SettingError: the parts have different numbers of draws.
+        """
+        counts = {part.num_draws for part in self.parts}
+        if len(counts) > 1:
+            raise SettingError(
+                f"The parts have {sorted(counts)} draws, and chains of one run must have equally many. Use "
+                f"`resampled(num_draws, seed=...)`."
+            )
+        shares = [
+            np.full((part.num_chains, part.num_draws), weight / part.num_chains)
+            for part, weight in zip(self.parts, self.weights, strict=True)
+        ]
+        weights = np.concatenate(shares)
+        stats = _together([part.stats for part in self.parts])
+        stats["weight"] = (weights / weights.mean()).astype(np.float32)
+        return self._run(np.concatenate([np.asarray(part.positions[...]) for part in self.parts]), stats)
+
+    def resampled(self, num_draws: int, *, seed: int, num_chains: int = 4) -> Samples:
+        """Draws of equal weight, chosen from all parts at random, in proportion to the weights.
+
+        Every draw that is chosen is one of the parts', and none twice while its part has others. They count as ordinary
+        draws everywhere, but their order is random and their number is chosen, so the ESS overstates what they are
+        worth: errors are those of `expectation`.
+
+        Args:
+            num_draws: number of draws of each chain, at least 1.
+            seed: seeds the choice, 0 to 2^63 - 1.
+            num_chains: number of chains, at least 1.
+        """
+        if num_draws < 1 or num_chains < 1:
+            raise SettingError(f"`num_draws` and `num_chains` must be at least 1, got {num_draws} and {num_chains}.")
+        rng, total = np.random.default_rng(derived_seed(seed, RESAMPLING)), num_draws * num_chains
+        ends = np.concatenate([[0], np.cumsum(self.weights)])
+        counts = np.diff(np.floor(total * ends / ends[-1] + rng.uniform())).astype(int)  # each within 1 of its share
+        chosen = []
+        for part, count in zip(self.parts, counts, strict=True):
+            size = part.num_chains * part.num_draws
+            rows = [rng.permutation(size) for _ in range(-(-int(count) // size))]
+            chosen.append(np.concatenate([np.zeros(0, int), *rows])[:count])
+        order = rng.permutation(total)
+
+        def of_parts(values: Sequence[Any]) -> np.ndarray:
+            arrays = [np.asarray(one[...]) for one in values]
+            flat = [one.reshape(-1, *one.shape[2:])[rows] for one, rows in zip(arrays, chosen, strict=True)]
+            joined = np.concatenate(flat)[order]
+            return joined.reshape(num_chains, num_draws, *joined.shape[1:])
+
+        names = _common([part.stats for part in self.parts])
+        stats = {name: of_parts([part.stats[name] for part in self.parts]) for name in names}
+        return self._run(of_parts([part.positions for part in self.parts]), stats)
+
+    def _run(self, positions: np.ndarray, stats: Mapping[str, Any]) -> Samples:
+        first = self.parts[0]
+        about = {
+            **first.about,
+            "num_chains": positions.shape[0],
+            "num_draws": positions.shape[1],
+            "part_weights": self.weights.tolist(),
+            "part_weight_errors": self.weight_errors.tolist(),
+        }
+        return Samples(
+            positions=positions,
+            stats=stats,
+            warmup_stats={},
+            seconds=_sums([part.seconds for part in self.parts]),
+            gradients=_sums([part.gradients for part in self.parts]),
+            tuning={},
+            about=about,
+            target=first.target,
+        )
+
+
+def join(
+    target: AbstractTarget,
+    samples: Sequence[Samples],
+    parts: Partition | Sequence[Region],
+    *,
+    seed: int,
+    num_proposals: int | None = None,
+) -> Joined:
+    """Join draws of parts of a space by their masses, which are estimated by bridge sampling unless they are known.
+
+    Args:
+        target: what was sampled in every part.
+        samples: draws of each part.
+        parts: the partition; or where the draws of each part are, such as a `Box`, if no two overlap and together they
+            hold all the mass.
+        seed: seeds the proposals, 0 to 2^63 - 1.
+        num_proposals: points drawn for each half of the draws of a part; None: as many as it has draws, and at least
+            1000.
+
+    Raises:
+        EstimateError: the mass of a part that counts is not to be trusted; says which one and why, with the number. The
+            draws of the parts remain usable.
+        SettingError: there is not one region for each part, or a part has too few draws.
+    """
+    regions = parts.boxes if isinstance(parts, Partition) else parts
+    if not samples or len(samples) != len(regions):
+        raise SettingError(f"`samples` must be one for each part, got {len(samples)} for {len(regions)} parts.")
+    shares = parts.shares if isinstance(parts, Partition) else None
+    if shares is not None:
+        masses = tuple(_known(math.log(share), part) for share, part in zip(shares, samples, strict=True))
+    else:
+        masses = tuple(
+            log_mass(
+                target, one.positions[...], region=region, num_proposals=num_proposals, seed=derived_seed(seed, at)
+            )
+            for at, (one, region) in enumerate(zip(samples, regions, strict=True))
+        )
+    check_masses(masses)
+    return Joined(tuple(samples), masses)
+
+
+def _known(value: float, part: Samples) -> LogMass:
+    """A log mass that is known up to a constant, without error."""
+    return LogMass(value, 0.0, float(part.num_chains * part.num_draws), 1.0, (value, value))
+
+
+def check_masses(masses: Sequence[LogMass]) -> None:
+    """Raise `EstimateError` if a mass is not to be trusted and could matter."""
+    largest = max((one.value for one in masses if not one.problem), default=-math.inf)
+    for number, one in enumerate(masses):
+        high = one.value + 5 * one.error if math.isfinite(one.error) else math.inf
+        if one.problem and not high < largest + math.log(NEGLIGIBLE):
+            raise EstimateError(
+                f"The mass of part {number} of {len(masses)} (counted from 0) cannot be told by bridge sampling: "
+                f"{one.problem}"
+            )
+
+
+def _common(tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [name for name in tables[0] if all(name in one for one in tables)]
+
+
+def _together(tables: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([np.asarray(one[name][...]) for one in tables]) for name in _common(tables)}
+
+
+def _sums(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: sum(one[name] for one in tables) for name in _common(tables)}

@@ -1,0 +1,144 @@
+"""Running moments of a predictive distribution over draws, for a chunk of rows."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ergonet._types import Array, Float
+from ergonet.execution.threads import CPU_OPTIONS
+from ergonet.models.network_posterior import BayesianNetwork
+
+
+class Sums(eqx.Module):
+    """Running moments over weighted draws for a chunk of rows; `count` is the sum of the weights."""
+
+    count: Float[Array, ""]
+    mean: Float[Array, "out rows"]
+    squares: Float[Array, "out rows"]  # sum of squared deviations of the draws' means
+    variance: Float[Array, "out rows"]  # mean of the draws' noise variances
+    entropy: Float[Array, "rows"]  # mean of the draws' entropies
+    log_density: Float[Array, "rows"]  # log of the sum over draws
+
+
+def part_of(sums: Sequence[Sums]) -> dict[str, Any]:
+    """The moments of a chunk of rows over all draws, from those of sets of draws (Chan1983), as NumPy arrays."""
+    sums = jax.device_get(sums)
+    counts = np.array([float(one.count) for one in sums])
+    shares = counts / max(counts.sum(), np.finfo(np.float32).tiny)
+
+    def every(name: str) -> np.ndarray:
+        return np.stack([getattr(one, name) for one in sums])
+
+    def average(values: np.ndarray) -> np.ndarray:
+        return np.tensordot(shares, values, axes=1).astype(values.dtype)
+
+    means = every("mean")
+    mean = average(means)
+    between = np.tensordot(counts, (means - mean) ** 2, axes=1)
+    return {
+        "count": counts.sum(),
+        "mean": mean,
+        "squares": (every("squares").sum(axis=0) + between).astype(means.dtype),
+        "variance": average(every("variance")),
+        "entropy": average(every("entropy")),
+        "log_density": np.logaddexp.reduce(every("log_density"), axis=0),
+    }
+
+
+@cache
+def _program(platform: str) -> Any:
+    """The compiled `_moments`; on a CPU, one program runs on one thread, and several of them at once."""
+    options: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if platform == "cpu" else {}
+    return eqx.filter_jit(_moments, **options)
+
+
+def moments(
+    model: BayesianNetwork, positions: Array, weights: Array, inputs: Array, targets: Array | None
+) -> tuple[Sums, Array, Any]:
+    """Moments over a chunk of draws, and what `network_outputs` returns, in one program."""
+    return _program(jax.default_backend())(model, positions, weights, inputs, targets)
+
+
+def _moments(
+    model: BayesianNetwork, positions: Array, weights: Array, inputs: Array, targets: Array | None
+) -> tuple[Sums, Array, Any]:
+    outputs, own = network_outputs(model, positions, inputs)
+    nothing = blank_sums(model, outputs, own)
+    return accumulate(model, nothing, outputs, own, weights=weights, targets=targets), outputs, own
+
+
+@eqx.filter_jit
+def network_outputs(model: BayesianNetwork, positions: Array, inputs: Array) -> tuple[Array, Any]:
+    """Outputs `[draw, out, rows]` and likelihood parameters of each draw, one draw at a time to fit a core's cache."""
+
+    def one(position: Array) -> tuple[Array, Any]:
+        weights, own = model.split(position)
+        return model.network.apply(weights, inputs), own
+
+    return lax.map(one, positions)
+
+
+@eqx.filter_jit
+def accumulate(
+    model: BayesianNetwork, sums: Sums, outputs: Array, own: Any, *, weights: Array, targets: Array | None
+) -> Sums:
+    """Merge a chunk of weighted draws into the running moments; draws of weight 0 have no effect."""
+    likelihood = model.likelihood
+    count = jnp.sum(weights)
+
+    def average(values: Array) -> Array:
+        return jnp.tensordot(weights, values, axes=1) / jnp.maximum(count, jnp.finfo(outputs.dtype).tiny)
+
+    means = jax.vmap(likelihood.mean)(own, outputs)
+    mean = average(means)
+    entropy, log_density = jnp.zeros_like(sums.entropy), jnp.full_like(sums.log_density, -jnp.inf)
+    if likelihood.is_classification:
+        entropy = average(-jnp.sum(jax.scipy.special.xlogy(means, means), axis=1))
+    if targets is not None:
+        rows = jax.vmap(likelihood.log_prob, in_axes=(0, 0, None))(own, outputs, targets)
+        log_density = jax.nn.logsumexp(rows + jnp.log(weights)[:, None], axis=0)
+    chunk = Sums(
+        count=count,
+        mean=mean,
+        squares=jnp.tensordot(weights, (means - mean) ** 2, axes=1),
+        variance=average(jax.vmap(likelihood.variance)(own, outputs)),
+        entropy=entropy,
+        log_density=log_density,
+    )
+    return joined(sums, chunk)
+
+
+def joined(one: Sums, other: Sums) -> Sums:
+    """Merge two sets of moments (Chan1983)."""
+    total = one.count + other.count
+    share = other.count / jnp.maximum(total, jnp.finfo(total.dtype).tiny)
+    shift = other.mean - one.mean
+    return Sums(
+        count=total,
+        mean=one.mean + share * shift,
+        squares=one.squares + other.squares + shift**2 * one.count * share,
+        variance=one.variance + share * (other.variance - one.variance),
+        entropy=one.entropy + share * (other.entropy - one.entropy),
+        log_density=jnp.logaddexp(one.log_density, other.log_density),
+    )
+
+
+def blank_sums(model: BayesianNetwork, outputs: Array, own: Any) -> Sums:
+    """Moments of zero draws, shaped for outputs like these, `[draw, outputs, rows]`."""
+    mean = jax.eval_shape(jax.vmap(model.likelihood.mean), own, outputs)
+    zeros = jnp.zeros(mean.shape[1:], mean.dtype)
+    row = zeros[0]
+    return Sums(
+        count=jnp.zeros((), mean.dtype),
+        mean=zeros,
+        squares=zeros,
+        variance=zeros,
+        entropy=row,
+        log_density=jnp.full_like(row, -jnp.inf),
+    )

@@ -1,0 +1,69 @@
+"""The probability integral transform of held-out targets: uniform if the predictive distributions are right.
+
+It is P(target <= y) under the predictive mixture of a row. For whole numbers it is drawn uniformly between P(target <
+y) and P(target <= y), which makes it uniform, too (CzadoGneitingHeld2009).
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ergonet._types import Array, Float
+from ergonet.draws.quantities import draw_weights
+from ergonet.draws.samples import Samples
+from ergonet.models.likelihood import AbstractLikelihood
+from ergonet.models.network_posterior import BayesianNetwork
+from ergonet.prediction.chunks import Rows, draw_chunks, readable
+
+
+def probability_transform(
+    samples: Samples, x: Any, y: Any, *, model: BayesianNetwork, seed: int = 0
+) -> Float[np.ndarray, "rows targets"]:
+    """The probability integral transform of each target, in [0, 1].
+
+    Args:
+        samples: draws from the posterior of a network for real targets or counts.
+        x: inputs `[rows, ...]`, in the units the network was conditioned on.
+        y: targets, in the same units.
+        model: the network.
+        seed: of the uniform numbers for counts.
+
+    Raises:
+        DataError: `x` has no rows or is not finite, or `y` does not match it.
+    """
+    below, reached = cumulative(samples, x, y, model=model)
+    uniform = np.random.default_rng(seed).uniform(size=below.shape)
+    return np.clip(below + uniform * (reached - below), 0.0, 1.0).T
+
+
+def cumulative(samples: Samples, x: Any, y: Any, *, model: BayesianNetwork) -> Float[np.ndarray, "2 targets rows"]:
+    """The probabilities of less than `y`, and of at most `y`; the same for real targets. Arguments as above."""
+    rows, positions, weights = Rows(model, x, y), readable(samples.positions), draw_weights(samples)
+    parts = []
+    for inputs, targets in rows.chunks(rows.chunk_size()):
+        total = np.zeros((2, *np.shape(targets)))
+        for draws, of_draws in draw_chunks(positions, weights):
+            total += np.asarray(_summed(model, draws, jnp.asarray(of_draws, inputs.dtype), inputs, targets))
+        parts.append(total / weights.sum(dtype=np.float64))
+    return np.concatenate(parts, axis=2)[:, :, : rows.count]
+
+
+@eqx.filter_jit
+def _summed(model: BayesianNetwork, positions: Array, weights: Array, inputs: Array, targets: Any) -> Array:
+    """Weighted sums over draws of both ends of the transform, `[end, targets, rows]`."""
+
+    def add(total: Array, draw: tuple[Array, Array]) -> tuple[Array, None]:
+        own, outputs = model.split(draw[0])[1], model.outputs(draw[0], inputs)
+        return total + draw[1] * ends(model.likelihood, own, outputs, targets), None
+
+    return lax.scan(add, jnp.zeros((2, *targets.shape), inputs.dtype), (positions, weights))[0]
+
+
+def ends(likelihood: AbstractLikelihood, own: Any, outputs: Array, targets: Array) -> Array:
+    """P(target < y) and P(target <= y), `[end, targets, rows]`; the same for targets without probabilities."""
+    reached = likelihood.cdf(own, outputs, targets)
+    below = likelihood.cdf(own, outputs, targets - 1) if likelihood.is_discrete else reached
+    return jnp.stack([below, reached])

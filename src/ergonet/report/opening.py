@@ -1,0 +1,118 @@
+"""The first paragraph of the report: can I use this, how good is it, how sure, and what to do next."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ergonet.baselines.comparison import BETTER, SIMILAR, WORSE
+from ergonet.diagnostics import advice, held_out
+from ergonet.diagnostics.finding import FALLBACK, RECALIBRATION
+from ergonet.report import baselines, overview, wording
+
+_WITHOUT_ROWS = (
+    "No rows were held out, so nothing shows how good the predictions of new rows are, or whether a simpler method "
+    "would do as well."
+)
+_STANDING = {
+    BETTER: "Judged by the probabilities that both gave to the true values, the network is clearly better.",
+    SIMILAR: "Judged by the probabilities that both gave to the true values, these rows show no clear difference.",
+    WORSE: "Judged by the probabilities that both gave to the true values, the network is clearly worse.",
+}
+
+
+def paragraph(metrics: Mapping[str, Any]) -> tuple[str, ...]:
+    """The first paragraph, in three to five sentences.
+
+    Args:
+        metrics: the content of ``metrics.json``.
+
+    Returns:
+        The headline of the verdict; then how good the predictions are, beside what; how far the stated uncertainty can
+        be trusted; and what to do next. Code is between backquotes.
+    """
+    found = (overview.judge(metrics).headline, *_quality(metrics), _sureness(metrics), _next(metrics))
+    return tuple(sentence for sentence in found if sentence)
+
+
+def _quality(metrics: Mapping[str, Any]) -> tuple[str, ...]:
+    test, best = metrics.get("test") or {}, baselines.best(metrics)
+    own = _error(test)
+    if not own:
+        return (_WITHOUT_ROWS,)
+    rows = wording.real(metrics, "num_test")
+    where = f"On {wording.plural(int(rows), 'held-out row')}" if rows is not None else "On the held-out rows"
+    told = _said(test, "the stand-in" if metrics.get(FALLBACK) else "the network", own)
+    if best is None:
+        return (f"{where} {told}; no simpler method was fitted to compare this with.",)
+    method, side = best
+    does = "misclassifies" if "error" in test else "has"
+    beside = f"the best simple method, {method['name']}, {does} {_error(method['test'])}"
+    return (f"{where} {told}; {beside}.", _STANDING.get(side, ""))
+
+
+def _error(test: Mapping[str, Any]) -> str:
+    """The error with its standard error: ``4.2 % ± 0.9`` or ``12.1 ± 1.3``; empty if it is unknown."""
+    key = next((name for name in ("error", "rmse") if wording.real(test, name) is not None), None)
+    if key is None:
+        return ""
+    pair = wording.with_error(
+        wording.real(test, key), wording.real(test, f"{key}_standard_error"), percent=key == "error"
+    )
+    return " ".join(pair).strip()
+
+
+def _said(test: Mapping[str, Any], who: str, own: str) -> str:
+    if "error" in test:
+        return f"{who} misclassifies {own}"
+    unit = "as a count" if "deviance" in test else "in the unit of the target"
+    return f"the typical error of {who} is {own} (root mean square, {unit})"
+
+
+def _sureness(metrics: Mapping[str, Any]) -> str:
+    test = metrics.get("test") or {}
+    gap = wording.real(test, "calibration")
+    if gap is None:
+        return ""
+    is_classes = "error" in test
+    what = "probabilities" if is_classes else "intervals"
+    inside = wording.real(test, "coverage_90")
+    if inside is not None:
+        measured = f"the 90 % intervals contain {100 * inside:.1f} % of the true values"
+    else:
+        observed = "frequencies" if is_classes else "coverage"
+        measured = f"they differ from the observed {observed} by {100 * gap:.1f} % on average"
+    if held_out.judge_calibration(metrics, {}):
+        direction = held_out.miscalibration(metrics)
+        return f"Do not take the stated {what} at face value, because they are {direction}: {measured}."
+    if not advice.are_draws_sound(metrics):
+        return f"Nothing on these rows contradicts the stated {what} ({measured}), but other draws may change them."
+    return f"Nothing on these rows contradicts the stated {what}: {measured}."
+
+
+def _next(metrics: Mapping[str, Any]) -> str:
+    verdict, best = overview.judge(metrics), baselines.best(metrics)
+    if metrics.get(FALLBACK):
+        return "Next: give the fit more time, as advised below."
+    if not metrics.get("diagnostics"):
+        return "Next: fit again with this version, which records what the checks need."
+    if not advice.are_draws_sound(metrics):
+        return "Next: deal with the problems listed below, the most serious first, and fit again."
+    if verdict.level == "bad" and metrics.get(RECALIBRATION):
+        return (
+            "Next: predict new rows with `ergonet predict`, which recalibrates what the network states, or change the "
+            "model as advised below."
+        )
+    if verdict.level == "bad":
+        return (
+            "Next: change the model as advised below, or recalibrate what it states on rows of its own with `ergonet "
+            "recalibrate`."
+        )
+    if not (metrics.get("test") or {}):
+        return "Next: fit again with `--test-fraction 0.2` to find out."
+    if best is not None and best[1] == WORSE:
+        return (
+            f"Next: use {best[0]['name']}, or try another prior, likelihood or number of units and compare the runs "
+            "with `ergonet compare`."
+        )
+    return (
+        "Next: predict new rows with `ergonet predict`, which also marks inputs outside the range of the training rows."
+    )

@@ -1,0 +1,135 @@
+"""What a table gets for what its user leaves open, and what the user's own choices take with them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from ergonet._errors import SettingError
+from ergonet.assembly import build
+from ergonet.assembly.default import FINEST, PLAIN_RUN, Table, default_for, floor_of
+from ergonet.assembly.settings import Settings, resolve
+from ergonet.datasets.learning import learn
+from ergonet.models.likelihood import HeteroscedasticGaussian
+from ergonet.samplers.registry import KERNELS
+
+GRADES = np.random.default_rng(0).integers(3, 9, 60).astype(float)
+ROWS = np.random.default_rng(1).normal(size=60)
+
+
+def fitted_to(target, **tables):
+    """The completed settings of a table, and its preprocessing."""
+    columns = np.reshape(target, (len(target), -1))
+    names = [f"y{index}" for index in range(columns.shape[1])]
+    learned = learn({"x": ROWS}, columns, task="regression", target_names=names)
+    return build.complete(resolve("t.csv", {}, tables), learned, learned.transform_target(columns)), learned
+
+
+def floor_in(settings, learned):
+    """The floor of the likelihood, in the unit of the model."""
+    likelihood = build.model(settings, build.Task.of(learned)).likelihood
+    assert isinstance(likelihood, HeteroscedasticGaussian)
+    return likelihood.floor
+
+
+def run_of(settings: Settings):
+    return {name: getattr(settings.run, name) for name in ("num_chains", "num_warmup", "num_draws", "warm_start")}
+
+
+def test_the_floor_is_the_rounding_of_values_that_repeat_and_else_a_share_of_their_spread():
+    assert floor_of(GRADES) == pytest.approx(1 / np.sqrt(12))
+    assert floor_of(GRADES / 4) == pytest.approx(0.25 / np.sqrt(12))
+    assert floor_of(ROWS) == pytest.approx(FINEST * ROWS.std())
+    many = np.random.default_rng(2).normal(size=2000)
+    assert floor_of(np.append(many, many[0])) == pytest.approx(FINEST * many.std(), rel=0.01)  # one pair is no grid
+    assert floor_of(np.ones(3)) == FINEST
+    assert floor_of(np.zeros(0)) == FINEST
+
+
+def test_the_floor_is_recorded_in_the_unit_of_the_data_and_used_in_that_of_the_model():
+    settings, learned = fitted_to(100 * GRADES)
+    assert settings.likelihood["floor"] == pytest.approx(100 / np.sqrt(12), rel=1e-4)
+    assert floor_in(settings, learned) == pytest.approx(1 / np.sqrt(12) / GRADES.std(), rel=1e-4)
+
+
+def test_a_floor_that_is_given_is_kept():
+    for name in ({}, {"name": "heteroscedastic-gaussian"}):
+        settings, learned = fitted_to(GRADES, likelihood={**name, "floor": 2.0})
+        assert settings.likelihood == {"name": "heteroscedastic-gaussian", "floor": 2.0}
+        assert floor_in(settings, learned) == pytest.approx(2 / GRADES.std())
+    with pytest.raises(SettingError, match="above 0"):
+        fitted_to(GRADES, likelihood={"floor": -1.0})
+
+
+def test_several_targets_have_a_floor_each():
+    settings, learned = fitted_to(np.column_stack([GRADES, 7 * ROWS]))
+    assert settings.likelihood["floor"] == pytest.approx([1 / np.sqrt(12), FINEST * 7 * ROWS.std()], rel=1e-4)
+    np.testing.assert_allclose(floor_in(settings, learned), [1 / np.sqrt(12) / GRADES.std(), FINEST], rtol=1e-4)
+    with pytest.raises(SettingError, match="`floor` has 3 numbers, but there are 2 targets"):
+        fitted_to(np.column_stack([GRADES, ROWS]), likelihood={"floor": [1.0, 1.0, 1.0]})
+
+
+def test_the_whole_default_is_used_and_recorded_for_a_table_alone():
+    settings, _ = fitted_to(ROWS)
+    default = default_for(Table("regression", 60))
+    assert (settings.network.hidden, settings.network.activation) == (default.network["hidden"], "silu")
+    assert settings.prior.items() >= default.prior.items()
+    assert settings.kernel.items() >= default.kernel.items()
+    assert run_of(settings) == default.run
+
+
+def test_many_rows_get_fewer_and_shorter_chains():
+    runs = [default_for(Table("regression", rows)).run for rows in (0, 20_000, 40_000, 10**6)]
+    assert [one["num_chains"] for one in runs] == [10, 10, 4, 4]
+    assert [one["num_draws"] for one in runs] == [100, 100, 50, 20]
+    assert [one["warm_start"]["num_transitions"] for one in runs] == [1000, 1000, 500, 20]
+
+
+def test_what_is_set_wins_and_the_rest_is_the_default():
+    settings, _ = fitted_to(ROWS, run={"num_draws": 7}, kernel={"num_steps": 5}, prior={"scale": 2.0})
+    default = default_for(Table("regression", 60))
+    assert run_of(settings) == {**default.run, "num_draws": 7}
+    assert (settings.kernel["name"], settings.kernel["num_steps"]) == (default.kernel["name"], 5)
+    assert (settings.prior["name"], settings.prior["scale"]) == ("normal", 2.0)
+    assert settings.network.hidden == default.network["hidden"]
+
+
+def test_logits_have_the_scale_of_a_prior_that_knows_the_width():
+    classes = np.where(ROWS > 0, "a", "b")
+    learned = learn({"x": ROWS}, classes, task="classification", target_names=["y"])
+    settings = build.complete(resolve("t.csv", {}, {}), learned, learned.transform_target(classes))
+    default = default_for(Table("classification", 60))
+    assert (settings.network.hidden, settings.likelihood) == (default.network["hidden"], {"name": "bernoulli"})
+    assert settings.prior["layers.1.weight"] == {"name": "fan-in-normal", "scale": default.prior["scale"]}
+    other = build.complete(resolve("t.csv", {}, {"prior": {"scale": 3.0}}), learned, learned.transform_target(classes))
+    assert other.prior["layers.1.weight"] == {"name": "fan-in-normal", "scale": 3.0}
+
+
+def test_layers_bring_the_prior_that_suits_any_width():
+    settings, _ = fitted_to(ROWS, network={"hidden": [5]})
+    assert (settings.network.hidden, settings.network.activation) == ((5,), "tanh")
+    assert settings.prior["layers.1.weight"] == {"name": "fan-in-normal", "scale": 2.0}
+
+
+@pytest.mark.parametrize("name", KERNELS.names())
+def test_a_kernel_brings_a_plain_run(name):
+    settings, _ = fitted_to(ROWS, kernel={"name": name}, run={"num_draws": 7})
+    assert run_of(settings) == {**PLAIN_RUN, "num_draws": 7, "warm_start": None}
+    own, _ = fitted_to(ROWS, kernel={"name": name}, run={"warm_start": "adam"})
+    assert own.run.warm_start == "adam"
+
+
+def test_a_warm_start_can_be_left_out():
+    assert fitted_to(ROWS, run={"warm_start": "none"})[0].run.warm_start is None
+    build.check(resolve("t.csv", {}, {"run": {"warm_start": "none"}}))
+
+
+def test_known_noise_is_that_of_the_plain_likelihood():
+    assert fitted_to(ROWS, likelihood={"noise": 0.5})[0].likelihood == {"name": "gaussian", "noise": 0.5}
+
+
+def test_a_choice_made_in_python_stays_as_it_is():
+    made, kernel = HeteroscedasticGaussian(), KERNELS.make("mala")
+    given = dataclasses.replace(resolve("t.csv", {}, {}), likelihood=made, kernel=kernel)
+    found = build.choose(given, Table("regression", 60, (0.1,)))
+    assert (found.likelihood, found.kernel) == (made, kernel)

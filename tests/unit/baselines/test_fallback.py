@@ -1,0 +1,68 @@
+"""What predicts after a time limit without draws predicts as it says."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from ergonet._errors import TimeLimitError
+from ergonet.assembly import build
+from ergonet.assembly.build import Task
+from ergonet.assembly.settings import ModelSettings, NetworkSettings
+from ergonet.baselines import fallback
+from ergonet.baselines.forecast import Rows
+from ergonet.prediction.predictive import predict
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(60, 3))
+CLASSES = np.argmax(X @ RNG.normal(size=(3, 3)) + RNG.normal(size=(60, 3)), axis=1)
+TARGETS = X @ RNG.normal(size=(3, 2)) + [0.5, 1.0] + RNG.normal(size=(60, 2)) * [0.1, 2.0]
+
+
+def fall_back(y, num_classes, num_targets):
+    task = Task("classification" if num_classes else "regression", 3, num_targets, (1.0,) * num_targets)
+    found = fallback.fall_back(TimeLimitError("too slow"), Rows(X, y, num_classes), task=task.kind, seed=7)
+    settings = found.settings(ModelSettings(network=NetworkSettings(hidden=(9,), bias=False)))
+    return found, build.model(settings, task)
+
+
+@pytest.mark.parametrize("num_targets", [1, 2, 3])
+def test_the_only_draw_of_a_linear_network_predicts_as_the_baseline(num_targets):
+    num_classes = 3 if num_targets == 3 else 0
+    y = CLASSES if num_classes else TARGETS[:, :num_targets]
+    found, model = fall_back(y, num_classes, num_targets)
+    assert found.linear is not None
+    forecast = found.linear.forecast(X)
+    prediction = predict(found.samples, X.astype(np.float32), model=model, y=y)
+    assert prediction.log_density is not None
+    np.testing.assert_allclose(prediction.mean, forecast.mean, atol=2e-5)
+    np.testing.assert_allclose(prediction.log_density, forecast.log_density(y), atol=2e-3)
+    assert found.samples.about["fallback"]["name"] == f"{'logistic' if num_classes else 'ridge'} regression"
+    assert f"predictions of {found.linear.name}, not of draws from the posterior" in found.sentence
+    if prediction.sd is not None:
+        assert prediction.quantiles is not None
+        assert forecast.sd is not None
+        np.testing.assert_allclose(prediction.sd, np.broadcast_to(forecast.sd, y.shape), rtol=1e-4)
+        ends = forecast.mean + forecast.sd * norm.ppf(0.95)
+        np.testing.assert_allclose(prediction.quantiles[1], ends, atol=2e-3)
+
+
+@pytest.mark.parametrize("is_finite", [True, False])
+def test_networks_of_a_warm_start_are_used_if_they_are_finite(is_finite):
+    error = TimeLimitError("too slow")
+    error.states, error.is_warm_started = np.ones((2, 5)), True
+    error.states[1, 3] = 1.0 if is_finite else np.nan
+    found = fallback.fall_back(error, Rows(X, CLASSES, 3), task="classification", seed=7)
+    assert (found.linear is None) == is_finite
+    settings = ModelSettings()
+    assert (found.settings(settings) is settings) == is_finite
+    if is_finite:
+        assert found.samples.positions.shape == (2, 1, 5)
+        assert "the average of 2 networks that the warm start found, not of draws" in found.sentence
+    error.is_warm_started = False  # such chains are where a prior draw has fallen to
+    assert fallback.fall_back(error, Rows(X, CLASSES, 3), task="classification", seed=7).linear is not None
+
+
+def test_counts_without_a_warm_start_have_no_fallback():
+    error = TimeLimitError("too slow")
+    with pytest.raises(TimeLimitError, match="too slow"):
+        fallback.fall_back(error, Rows(X, CLASSES[:, None].astype(float), 0), task="count", seed=7)

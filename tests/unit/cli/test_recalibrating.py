@@ -1,0 +1,120 @@
+"""`ergonet recalibrate`: recorded in the run, used by predictions, said by the report."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ergonet._errors import RunDirectoryError
+from ergonet.cli import recalibrating
+from ergonet.cli.predicting import Columns, _recalibrated
+from ergonet.prediction.recalibration import Levels, Temperature, from_table, recalibrate_levels
+from ergonet.report import overview
+from ergonet.report.opening import paragraph
+from ergonet.runs.directory import RunDirectory
+from tests.report_records import classification_record
+from tests.unit.cli.test_resuming import FIT, call
+
+LEVELS = recalibrate_levels(np.linspace(0.3, 0.7, 60))
+
+
+@dataclass(frozen=True)
+class Predicted:
+    mean: np.ndarray
+    levels: tuple
+
+
+class Predictor:
+    """Predicts two classes, and remembers the levels."""
+
+    def predict(self, x, *, levels):
+        return Predicted(np.asarray([[0.9, 0.1]]), tuple(levels))
+
+
+@pytest.mark.parametrize("found", [Temperature(2.0, 60, 0.1), LEVELS])
+def test_what_is_recorded_is_read_again(found):
+    read = from_table(json.loads(json.dumps(found.to_table())))
+    assert type(read) is type(found)
+    assert str(read) == str(found)
+    assert read.rows == 60
+    if isinstance(found, Levels) and isinstance(read, Levels):
+        np.testing.assert_array_equal(read([0.05, 0.5]), found([0.05, 0.5]))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"rows": 60},
+        {"rows": 60, "temperature": -1.0, "gain": 0.0},
+        {"rows": None, "temperature": 1.0, "gain": 0.0},
+        {"rows": 60, "stated": [0.0, 0.6, 0.5], "observed": [0.0, 0.5, 1.0]},
+        {"rows": 60, "stated": [0.0, 1.0], "observed": [0.0, 0.5, 1.0]},
+    ],
+)
+def test_a_damaged_record_is_named(tmp_path, monkeypatch, table):
+    for name in ("check_version", "missing_results", "read_metrics"):
+        found = {"check_version": True, "missing_results": [], "read_metrics": {"recalibration": table}}[name]
+        monkeypatch.setattr(RunDirectory, name, lambda _, found=found: found)
+    with pytest.raises(RunDirectoryError, match=r"The recalibration in .* cannot be read"):
+        recalibrating.read(RunDirectory(tmp_path))
+
+
+def test_predictions_have_its_probabilities_and_levels():
+    predictor: Any = Predictor()
+    x = np.zeros((1, 1))
+    classes = _recalibrated(predictor, x, (0.05, 0.95), Temperature(2.0, 60, 0.1))
+    np.testing.assert_allclose(classes.mean, [[0.75, 0.25]])  # odds of 9 become odds of 3
+    numbers = _recalibrated(predictor, x, (0.05, 0.95), LEVELS)
+    assert numbers.levels == (0.05, 0.95)
+    plain = _recalibrated(predictor, x, (0.05, 0.95), None)
+    np.testing.assert_array_equal(plain.mean, [[0.9, 0.1]])
+    assert Columns().recalibration is None
+
+
+def test_the_report_names_it():
+    record = classification_record(chains=1, draws=1)
+    test = {**record.metrics["test"], "calibration": 0.3, "overconfidence": 0.3}
+    diagnostics = {"max_rhat_function": 1.0}
+    done = {"temperature": 2.0, "rows": 60, "gain": 0.1, "file": "more.csv", "sentence": "Recalibrated on 60 rows."}
+    metrics = {**record.metrics, "test": test, "diagnostics": diagnostics}
+    assert "Recalibration" not in dict(overview.fitted(replace(record, metrics=metrics)))
+    assert "recalibrate what it states" in paragraph(metrics)[-1]
+    metrics |= {"recalibration": done}
+    said = dict(overview.fitted(replace(record, metrics=metrics)))["Recalibration"]
+    assert said.startswith("Recalibrated on 60 rows. The rows are those of more.csv.")
+    assert "`ergonet predict`, which recalibrates" in paragraph(metrics)[-1]
+
+
+@pytest.mark.slow
+def test_a_run_is_recalibrated_and_restored(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call(*FIT, "--out", "run")
+    _, units = RunDirectory(tmp_path / "run").read_settings()
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(80, len(units.feature_names))), columns=list(units.feature_names))
+    table.to_csv("new.csv", index=False)
+    table[units.target_names[0]] = random.choice(np.asarray(units.classes), 80)  # nothing can be predicted
+    table.to_csv("rows.csv", index=False)
+    call("predict", "run", "new.csv", "--out", "plain.csv")
+    said = call("recalibrate", "run", "rows.csv").output
+    assert "Recalibrated on 80 held-out rows: probabilities to the power 1/" in said
+    found = recalibrating.read(RunDirectory(tmp_path / "run"))
+    assert isinstance(found, Temperature)
+    assert found.value > 2
+    said = call("predict", "run", "new.csv", "--out", "changed.csv").output
+    assert said.startswith("Recalibrated on 80 held-out rows")
+    plain, changed = pd.read_csv("plain.csv"), pd.read_csv("changed.csv")
+    names = [name for name in plain if name.startswith("probability_")]
+    np.testing.assert_allclose(changed[names], found(plain[names].to_numpy()), atol=1e-5)
+    assert set(changed["recalibrated"]) == {"on 80 rows"}
+    assert "recalibrated" not in plain
+    assert "The rows are those of rows.csv." in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    call("verify", "run")
+    call("recalibrate", "run", "--remove")
+    call("predict", "run", "new.csv", "--out", "again.csv")
+    pd.testing.assert_frame_equal(pd.read_csv("again.csv"), plain)
+    assert "no column" in call("recalibrate", "run", "new.csv", code=1).output
+    assert "either a FILE" in call("recalibrate", "run", code=1).output

@@ -1,0 +1,186 @@
+"""Leave-one-out, WAIC and held-out densities, against closed forms of a linear network under Gaussian noise."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ergonet import MLP, BayesianNetwork, Samples, comparison, likelihoods, priors
+from ergonet._errors import CapabilityError, DataError, EstimateError
+from ergonet.datasets.preprocessing import Preprocessing
+from ergonet.draws import quantities
+
+NOISE, SCALE, ROWS = 0.5, 1.3, 40
+MODEL = BayesianNetwork(MLP((3, 1)), priors.Normal(SCALE), likelihoods.Gaussian(noise=NOISE))
+
+
+def data():
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(ROWS, 3))
+    y = x @ [1.0, -0.5, 0.2] + 0.3 + NOISE * rng.normal(size=ROWS)
+    return x.astype(np.float32), y.astype(np.float32)
+
+
+def posterior(x, y):
+    """Mean and covariance of the weights and the bias."""
+    columns = np.column_stack([x, np.ones(len(x))]).astype(np.float64)
+    covariance = np.linalg.inv(columns.T @ columns / NOISE**2 + np.eye(4) / SCALE**2)
+    return covariance @ columns.T @ y / NOISE**2, covariance
+
+
+def exact(x, y, new, targets):
+    """Log predictive densities of new rows."""
+    mean, covariance = posterior(x, y)
+    columns = np.column_stack([new, np.ones(len(new))]).astype(np.float64)
+    variance = np.einsum("ij,jk,ik->i", columns, covariance, columns) + NOISE**2
+    return stats.norm.logpdf(targets, columns @ mean, np.sqrt(variance))
+
+
+def drawn(x, y, *, num_draws=1000, conditioned=True):
+    """Independent draws of the posterior, as a run of four chains."""
+    mean, covariance = posterior(x, y)
+    positions = np.random.default_rng(2).multivariate_normal(mean, covariance, (4, num_draws)).astype(np.float32)
+    target = MODEL.condition(x, y) if conditioned else None
+    return Samples(positions, {}, {}, {}, {}, {}, {}, target)
+
+
+@pytest.fixture(scope="module")
+def run():
+    return drawn(*data())
+
+
+@pytest.fixture(scope="module")
+def found(run):
+    return comparison.loo(run)
+
+
+def test_loo_is_that_of_exact_fits_without_each_row(found):
+    x, y = data()
+    truth = [exact(np.delete(x, row, 0), np.delete(y, row), x[[row]], y[[row]])[0] for row in range(ROWS)]
+    scores = (found.pointwise - truth) / found.monte_carlo_error
+    assert np.abs(scores).max() < 4, scores  # 40 rows
+    assert np.abs(found.value - np.sum(truth)) < 4 * np.sqrt(np.sum(found.monte_carlo_error**2))
+    assert found.monte_carlo_error.max() < 0.02
+    assert not found.unreliable.any()
+    assert 3 < found.num_parameters < 5  # four weights
+    assert found.error == pytest.approx(np.sqrt(ROWS * np.var(found.pointwise, ddof=1)))
+
+
+def test_chunks_of_rows_give_what_all_rows_give(run, found, monkeypatch):
+    monkeypatch.setattr(quantities, "ROW_CHUNK", 16)
+    again = comparison.loo(run)
+    for name in ("pointwise", "pareto_k", "parameters", "observed"):
+        np.testing.assert_allclose(getattr(again, name), getattr(found, name), rtol=1e-4, atol=1e-5)
+
+
+def test_no_chunk_has_more_rows_than_its_limit(run, monkeypatch):
+    monkeypatch.setattr(quantities, "ROW_CHUNK", 16)
+    assert [one.shape for one in quantities.log_likelihoods(run)] == [(4, 1000, 16), (4, 1000, 16), (4, 1000, 8)]
+
+
+def test_waic_is_computed_directly(run):
+    x, y = data()
+    found = comparison.waic(run)
+    weights = run.positions.reshape(-1, 4).astype(np.float64)
+    density = stats.norm.logpdf(y, weights @ np.column_stack([x, np.ones(ROWS)]).T, NOISE)
+    direct = np.log(np.exp(density).mean(axis=0)) - density.var(axis=0, ddof=1)
+    np.testing.assert_allclose(found.pointwise, direct, rtol=1e-4)
+    assert found.num_parameters == pytest.approx(density.var(axis=0, ddof=1).sum(), rel=1e-4)
+
+
+def test_densities_are_in_units_of_the_table(run, found):
+    """A table with the target times 10 has densities that are smaller by the factor 10, and its own targets."""
+    plain = {"feature_mean": np.zeros(3), "feature_sd": np.ones(3), "classes": (), "dropped": ()}
+    scaling = Preprocessing(
+        task="regression", feature_names=("a", "b", "c"), target_names=("y",), target_mean=np.zeros(1),
+        target_sd=np.full(1, 10.0), **plain,
+    )  # fmt: skip
+    scaled = comparison.loo(SimpleNamespace(samples=run, model=MODEL, preprocessing=scaling))
+    np.testing.assert_allclose(scaled.pointwise, found.pointwise - np.log(10), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(scaled.observed), 10 * np.asarray(found.observed))
+    x, y = data()
+    loaded = SimpleNamespace(samples=drawn(x, y, conditioned=False), model=MODEL, preprocessing=scaling)
+    again = comparison.loo(loaded, x, 10 * y)
+    np.testing.assert_allclose(again.pointwise, scaled.pointwise, rtol=1e-4, atol=1e-5)
+    with pytest.raises(CapabilityError, match=r"comparison.loo\(estimator, x, y\)"):
+        comparison.loo(loaded)
+    with pytest.raises(DataError, match="or neither"):
+        comparison.loo(loaded, x)
+
+
+def test_held_out_rows_have_their_predictive_density(run):
+    x, y = data()
+    new, targets = x[::-1] + np.float32(0.1), y[::-1]
+    found = comparison.held_out(run, new, targets)
+    np.testing.assert_allclose(found.pointwise, exact(x, y, new, targets), atol=0.02)
+    np.testing.assert_allclose(np.asarray(found.observed)[:, 0], targets)
+
+
+def fit(x, y):
+    return drawn(x, y, conditioned=True)
+
+
+def test_cross_validation_is_exact(found):
+    """Leaving out groups of two rows, and each row."""
+    x, y = data()
+    folds = [np.arange(0, ROWS, 2), np.arange(1, ROWS, 2)]
+    halves = comparison.cross_validate(fit, x, y, folds)
+    for out in folds:
+        truth = exact(np.delete(x, out, 0), np.delete(y, out, 0), x[out], y[out])
+        np.testing.assert_allclose(halves.pointwise[out], truth, atol=0.03)
+    np.testing.assert_allclose(np.asarray(halves.observed), found.observed, rtol=1e-6)
+
+
+def test_rows_that_are_not_reliable_are_fitted_again(found):
+    x, y = data()
+    doubtful = dataclasses.replace(found, pareto_k=np.where(np.arange(ROWS) == 7, 0.9, found.pareto_k))
+    again = comparison.refit(doubtful, fit, x, y)
+    assert again.pointwise[7] == pytest.approx(exact(np.delete(x, 7, 0), np.delete(y, 7), x[[7]], y[[7]])[0], abs=0.02)
+    others = np.arange(ROWS) != 7
+    np.testing.assert_array_equal(again.pointwise[others], found.pointwise[others])
+    assert not again.unreliable.any()
+    assert again.num_parameters == pytest.approx(found.num_parameters, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("folds", "message"),
+    [
+        ([[0, 1], [1, 2]], "row 1 is left out more than once"),
+        ([[0, 1]], "2 of 40 rows"),
+        ([[-1]], "from 0 to 39"),
+        ([[0.5]], "from 0 to 39"),
+    ],
+)
+def test_every_row_is_left_out_once(folds, message):
+    with pytest.raises(DataError, match=message):
+        comparison.cross_validate(fit, *data(), folds)
+
+
+def test_an_outlier_has_a_large_k():
+    """A row that the other rows do not predict: its likelihood decides where the draws are."""
+    x, y = data()
+    y[0] += 60 * NOISE
+    found = comparison.loo(drawn(x, y, num_draws=250))
+    assert found.pareto_k[0] > found.largest_k
+    assert found.pareto_k.argmax() == 0
+    assert f"{found.unreliable.sum()} of 40 rows not reliable" in str(found)
+
+
+def test_what_cannot_be_estimated_is_refused(run):
+    x, y = data()
+    with pytest.raises(CapabilityError, match="loaded without their target"):
+        comparison.loo(drawn(x, y, conditioned=False))
+    weighted = dataclasses.replace(run, target=MODEL.condition(x, y, weights=np.linspace(0, 2, ROWS)))
+    with pytest.raises(CapabilityError, match="rows have weights"):
+        comparison.loo(weighted)
+    unequal = dataclasses.replace(run, stats={"weight": np.arange(4000.0).reshape(4, 1000)})
+    with pytest.raises(CapabilityError, match="unequal weights"):
+        comparison.waic(unequal)
+    far = run.positions.copy()
+    far[0, 0] = 1e30
+    with pytest.raises(EstimateError, match=r"row 0 .* not finite"):
+        comparison.loo(dataclasses.replace(run, positions=far))
+    with pytest.raises(CapabilityError, match="fitted estimator"):
+        comparison.loo(object())

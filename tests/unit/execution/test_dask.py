@@ -1,0 +1,90 @@
+"""Dask: a real scheduler and three workers, one of which is killed."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import jax
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import ergonet
+from ergonet._errors import SettingError
+from ergonet.cli.main import app
+from ergonet.execution import dask
+from ergonet.execution.base import WorkerError
+from ergonet.runs.directory import RunDirectory
+from tests.sampling import draw
+from tests.unit.execution.test_executors import KillOne
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Three workers that have the cache of programs of this process."""
+    settings = {"distributed.comm.timeouts.connect": "120s", "distributed.worker.memory.terminate": False}
+    with (
+        cached_programs(),
+        dask_settings(settings),
+        distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as found,
+    ):
+        yield found
+
+
+@contextmanager
+def cached_programs():
+    with pytest.MonkeyPatch.context() as patch:
+        if jax.config.jax_compilation_cache_dir is not None:
+            patch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir)
+            patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+        yield
+
+
+def dask_settings(settings):
+    from dask import config
+
+    return config.set(settings)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_no_draw(client):
+    pid = next(iter(client.run(os.getpid).values()))
+    with dask.DaskExecutor(client) as executor:
+        moved = draw(num_chains=4, executor=executor, progress=KillOne(pid))
+    np.testing.assert_array_equal(moved.positions, draw(num_chains=4).positions)
+
+
+@pytest.mark.slow
+def test_the_command_fits_and_reproduces_with_dask(client, tmp_path, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    np.savetxt(tmp_path / "table.csv", np.c_[x, x[:, 0]], delimiter=",", header="a,b,y", comments="")
+    monkeypatch.chdir(tmp_path)
+    fit = ["fit", "table.csv", "--target", "y", "--hidden", "2", "--chains", "2", "--warmup", "30", "--draws", "20"]
+    fit += ["--kernel", "hmc", "--no-baselines", "--quiet", "--out"]
+    for name, more in (("plain", []), ("dask", ["--dask", client.scheduler.address])):
+        done = CliRunner().invoke(app, [*fit, name, *more])
+        assert done.exit_code == 0, done.output
+        command = [sys.executable, "-c", "from ergonet.cli.main import main; main()"]
+        command += ["reproduce", "sghmc-phase", "--smoke", "--out", f"{name}-page", *more]
+        made = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        assert made.returncode == 0, made.stderr
+    runs = [ergonet.load(RunDirectory(tmp_path / name).draws) for name in ("plain", "dask")]
+    np.testing.assert_array_equal(np.asarray(runs[0].positions), np.asarray(runs[1].positions))
+    pages = [json.loads((tmp_path / f"{name}-page" / "sghmc-phase.json").read_text()) for name in ("plain", "dask")]
+    assert pages[0]["values"] == pages[1]["values"]
+
+
+def test_a_scheduler_that_does_not_answer_is_one_error(monkeypatch):
+    monkeypatch.setattr(dask, "ANSWER_SECONDS", 0.1)
+    with pytest.raises(WorkerError, match=r"did not answer within 0\.1 s"):
+        dask.DaskExecutor("tcp://127.0.0.1:1")
+
+
+def test_the_number_of_workers_is_that_of_a_local_cluster():
+    with pytest.raises(SettingError, match="`num_workers=2` is for a local cluster"):
+        dask.DaskExecutor("tcp://127.0.0.1:1", num_workers=2)

@@ -1,0 +1,136 @@
+"""Executors: wherever the chunks of a run are made, the draws are the same."""
+
+import os
+import pickle
+import signal
+import threading
+from concurrent.futures import Executor, Future
+
+import numpy as np
+import pytest
+
+import ergonet
+from ergonet import SGLD
+from ergonet._errors import SettingError
+from ergonet.execution.base import AbstractExecutor, WorkerError
+from ergonet.execution.in_process import InProcess
+from ergonet.execution.processes import Processes
+from ergonet.execution.shared import Arithmetic, lacking, pack, run_packed, share, unpack
+from ergonet.inference.devices import place
+from ergonet.inference.progress import AbstractProgress
+from tests.minibatches import network
+from tests.sampling import draw, place_in_one_batch
+
+
+class Pickling(Executor):
+    """Moves every call and result through a pickle, as a pool of processes does."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        done: Future = Future()
+        done.set_result(pickle.loads(pickle.dumps(fn(*pickle.loads(pickle.dumps(args)), **kwargs))))
+        return done
+
+
+class Packing(AbstractExecutor):
+    """Moves every call as ours do, to a process that has everything that is shared."""
+
+    @property
+    def num_workers(self):
+        return 3
+
+    def submit(self, fn, /, *args, **kwargs):
+        done: Future = Future()
+        packed, used = pack((fn, args))
+        contents = {token: one.content for token, one in used.items()}
+        done.set_result(unpack(run_packed(packed, contents, Arithmetic.ours())))
+        return done
+
+
+class KillOne(AbstractProgress):
+    """Kills a process once the chains sample."""
+
+    def __init__(self, pid):
+        self.pid = pid
+
+    def begin(self, num_jobs, chains_per_job):
+        return None
+
+    def say(self, message):
+        return None
+
+    def tick(self, tick):
+        if tick.phase == "sampling" and self.pid is not None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.pid = None
+
+    def end(self):
+        assert self.pid is None
+
+
+def test_moved_chains_draw_the_same():
+    here = draw()
+    for executor in (InProcess(), Pickling(), Packing()):
+        moved = draw(executor=executor)
+        np.testing.assert_array_equal(moved.positions, here.positions)
+        np.testing.assert_array_equal(moved.tuning["step_size"], here.tuning["step_size"])
+
+
+def test_moved_batches_of_chains_draw_the_same(monkeypatch):
+    place_in_one_batch(monkeypatch)
+    np.testing.assert_array_equal(draw(executor=Pickling()).positions, draw().positions)
+
+
+def test_moved_minibatch_chains_and_warm_starts_draw_the_same():
+    chosen = {"num_chains": 2, "num_warmup": 2, "num_draws": 3, "seed": 1, "progress": False}
+    kernel = SGLD(batch_size=5, learning_rate=1e-4)
+    runs = [
+        ergonet.sample(network(), kernel, warm_start={"name": "adam", "most_epochs": 3}, executor=one, **chosen)
+        for one in (None, Pickling())
+    ]
+    np.testing.assert_array_equal(runs[0].positions, runs[1].positions)
+
+
+def test_what_jobs_share_is_sent_once():
+    value = np.arange(1000.0)
+    packed, used = pack([share(value)] * 2)
+    assert len(packed) < 300
+    assert list(used) == [share(value).token]
+    assert not lacking(used)
+    assert unpack(packed)[0].value is value
+
+
+def test_another_version_of_the_software_is_rejected():
+    ours = Arithmetic.ours()
+    theirs = Arithmetic({**ours.software, "jax": "0.0.1"}, ours.settings)
+    with pytest.raises(WorkerError, match=r"jax .* instead of 0\.0\.1"):
+        run_packed(pack((int, ()))[0], {}, theirs)
+
+
+def test_what_cannot_be_pickled_says_so():
+    with pytest.raises(WorkerError, match="cannot be sent to another process"):
+        pack(threading.Lock())
+
+
+def test_batched_chains_are_spread_over_the_workers():
+    placed = place(None, 4).over(Packing())
+    assert placed.num_workers == 4
+    assert placed.over(None) is placed
+
+
+@pytest.mark.parametrize("count", [0, True])
+def test_a_number_of_processes_is_checked(count):
+    with pytest.raises(SettingError, match="`num_workers` must be an integer of at least 1"):
+        Processes(count)
+
+
+@pytest.mark.slow
+def test_a_killed_process_changes_no_draw():
+    chosen = {"num_chains": 2, "num_draws": 3000}
+    with Processes(2) as executor:
+        victim = executor._processes[0]
+        moved = draw(executor=executor, progress=KillOne(victim.pid), **chosen)
+        assert executor.submit(os.getpid).result() != victim.pid
+        os.kill(executor._processes[1].pid, signal.SIGKILL)
+        with pytest.raises(WorkerError, match="All workers have ended"):
+            executor.submit(os.getpid).result()
+    np.testing.assert_array_equal(moved.positions, draw(**chosen).positions)

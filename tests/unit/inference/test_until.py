@@ -1,0 +1,167 @@
+"""Runs that go on until their predictions are good enough, and stop at the same draw whatever happens to them."""
+
+import pickle
+from concurrent.futures import Executor, Future
+
+import numpy as np
+import pytest
+
+import ergonet
+from ergonet import SGHMC, Until
+from ergonet._errors import SamplingWarning, SettingError
+from ergonet.draws import checkpoint
+from ergonet.draws.retention import Every, Last
+from ergonet.inference.trajectory_jobs import TrajectoryJob
+from ergonet.inference.until import Verdict
+from tests.minibatches import linear_regression
+from tests.sampling import draw
+from tests.unit.inference.test_resume import assert_resumes
+from tests.unit.inference.test_stopping import Heard
+
+RULE = Until(ess=60, rhat=1.2, minimum=20)
+LOOKS = (20, 25, 32, 40, 50, 63, 79, 99)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(checkpoint, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "LARGEST_SHARE", 1e9)
+    monkeypatch.setattr(TrajectoryJob, "_chunk_size", lambda self: 10)
+    monkeypatch.setattr(TrajectoryJob, "_most_work", lambda self: 10**9)  # on a busy machine chunks would be smaller
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return draw(num_draws=100)
+
+
+@pytest.fixture(scope="module")
+def ruled():
+    return draw(num_draws=1000, until=RULE)
+
+
+def first_look(rule, positions):
+    """Where a run with these draws should stop."""
+    return next(look for look in LOOKS if rule.judge(positions[:, :look]).is_met)
+
+
+def test_a_run_stops_at_the_first_look_at_which_its_rule_is_met(whole, ruled):
+    stop = first_look(RULE, whole.positions)
+    assert LOOKS[0] < stop < LOOKS[-1]
+    np.testing.assert_array_equal(ruled.positions, whole.positions[:, :stop])
+    assert ruled.about["stopped_by"] is None
+    assert ruled.about["draws_by_chain"] == [stop, stop]
+    found, judged = ruled.about["until"], ruled.diagnostics()
+    assert found["met"]
+    assert found["num_draws"] == stop
+    assert found["rule"] == {"ess": 60.0, "rhat": 1.2, "mcse": None, "minimum": 20}
+    assert found["ess"] == pytest.approx(min(judged["min_ess_bulk_function"], judged["min_ess_tail_function"]))
+    assert found["rhat"] == pytest.approx(judged["max_rhat_function"])
+
+
+def test_a_run_says_why_it_stopped():
+    heard = Heard()
+    found = draw(num_draws=1000, until={"ess": 60, "rhat": 1.2, "minimum": 20}, progress=heard).about["until"]
+    assert heard.lines[-1] == found["sentence"]
+    assert found["sentence"].startswith(
+        f"The stop rule is met after {found['num_draws']} of at most 1000 draws of each"
+    )
+    assert f"ESS {found['ess']:.0f} (at least 60), R-hat {found['rhat']:.3f} (at most 1.2)" in found["sentence"]
+
+
+def test_a_run_that_does_not_meet_its_rule_warns_and_has_all_draws(whole):
+    with pytest.warns(
+        SamplingWarning, match=r"not met after 100 draws .* ESS \d+ \(at least 5000\).* about \d+ at this"
+    ):
+        samples = draw(num_draws=100, until=Until(ess=5000, minimum=20))
+    np.testing.assert_array_equal(samples.positions, whole.positions)
+    assert not samples.about["until"]["met"]
+    with pytest.warns(SamplingWarning, match=r"R-hat .* \(at most 1\.00001\).* More draws may not help"):
+        draw(num_draws=100, until=Until(rhat=1.00001, minimum=20))
+    with pytest.warns(SamplingWarning, match=r"MCSE 0\.\d+ \(at most 0\.001\)"):
+        draw(num_draws=100, until=Until(mcse=0.001, minimum=100))
+
+
+def test_a_run_that_was_killed_stops_at_the_same_draw(tmp_path, ruled):
+    chunks = {"warm-up": 3, "sampling": 4}  # after the fourth, both chains are at the first look, and nobody has looked
+    assert_resumes(tmp_path, lambda **settings: draw(num_draws=1000, until=RULE, **settings), phases=chunks)
+    again = draw(num_draws=1000, until=RULE, store=tmp_path / "whole" / "run", resume=True)
+    np.testing.assert_array_equal(again.positions[...], ruled.positions)
+    assert again.about["until"] == ruled.about["until"]
+
+
+def test_a_run_that_was_stopped_goes_on_with_another_rule_or_none(tmp_path, whole, ruled):
+    draw(num_draws=1000, until=RULE, store=tmp_path / "run")
+    stricter = draw(num_draws=1000, until=Until(ess=100, minimum=20), store=tmp_path / "run", resume=True)
+    assert ruled.num_draws < stricter.num_draws < 1000
+    longer = draw(num_draws=stricter.num_draws + 5, store=tmp_path / "run", resume=True)
+    np.testing.assert_array_equal(longer.positions[:, :100], whole.positions)
+    assert longer.num_draws == stricter.num_draws + 5
+    assert "until" not in longer.about
+
+
+class Elsewhere(Executor):
+    """Makes chunks of copies of the jobs, as other processes do."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        future.set_result(fn(*pickle.loads(pickle.dumps(args)), **kwargs))
+        return future
+
+
+def test_where_chunks_are_made_does_not_matter(ruled):
+    samples = draw(num_draws=1000, until=RULE, executor=Elsewhere(), thin=1)
+    np.testing.assert_array_equal(samples.positions, ruled.positions)
+
+
+def test_looks_count_stored_draws():
+    rule = Until(ess=30, minimum=20)
+    samples = draw(num_draws=1000, until=rule, thin=2)
+    np.testing.assert_array_equal(samples.positions, draw(num_draws=samples.num_draws, thin=2).positions)
+    assert samples.num_draws in LOOKS
+    again = draw(num_draws=2000, until=rule, retention=Every(2))
+    np.testing.assert_array_equal(again.positions, samples.positions)
+
+
+def test_a_look_at_quantities_without_figures_meets_nothing():
+    verdict = Until(ess=1, rhat=2, mcse=9).judge(np.zeros((2, 100, 3)))
+    assert isinstance(verdict, Verdict)
+    assert not verdict.is_met
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"ess": 0}, r"`Until\(ess=\.\.\.\)` must be a number above 0, got 0"),
+        ({"ess": float("inf")}, "got inf"),
+        ({"rhat": 1}, r"`Until\(rhat=\.\.\.\)` must be a number above 1, got 1"),
+        ({"mcse": -0.1}, r"`Until\(mcse=\.\.\.\)` must be a number above 0"),
+        ({"ess": "400"}, "must be a number above 0, got '400'"),
+        ({"ess": 400, "minimum": 3}, r"`Until\(minimum=\.\.\.\)` must be an integer of at least 4, got 3"),
+        ({"minimum": 100}, "needs a bound: give `ess`, `rhat` or `mcse`"),
+        (400, r"`until` must be None or such as `ergonet\.Until\(ess=400\)`, got 400"),
+        ({"es": 400}, "`until` has no setting 'es'.*ess"),
+    ],
+)
+def test_rules_that_cannot_be_met_are_refused(settings, said):
+    with pytest.raises(SettingError, match=said):
+        Until.of(settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"until": Until(ess=400), "num_draws": 100}, "looks at 200 draws .* but `num_draws` allows 100"),
+        ({"until": Until(rhat=1.01), "num_chains": 1, "num_draws": 500}, "needs at least 2 chains"),
+        ({"until": RULE, "num_draws": 100, "retention": Last(10)}, r"`retention=Last\(count=10\)` stores the last"),
+    ],
+)
+def test_runs_that_a_rule_cannot_judge_are_refused(settings, said):
+    with pytest.raises(SettingError, match=said):
+        draw(**settings)
+
+
+def test_minibatch_kernels_have_no_such_rule():
+    kernel = SGHMC(learning_rate=1e-4, batch_size=8)
+    with pytest.raises(SettingError, match="`until` is for kernels of all rows: minibatches give `SGHMC` a bias"):
+        ergonet.sample(linear_regression()[0], kernel, seed=1, until=RULE, progress=False)

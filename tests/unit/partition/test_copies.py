@@ -1,0 +1,54 @@
+"""Equal copies of the posterior of a network: they have one density, and one of them is in the region."""
+
+import math
+
+import numpy as np
+import pytest
+
+from ergonet import MLP, BayesianNetwork, likelihoods, priors
+from ergonet.partition.bridge import evaluate
+from ergonet.partition.copies import Layers, OneCopy, symmetry_of
+
+NETWORK = MLP((2, 3, 2, 2))
+
+
+@pytest.fixture(scope="module")
+def points():
+    return np.random.default_rng(0).normal(size=(8, 25)).astype(np.float32) + np.linspace(-2, 2, 25, dtype=np.float32)
+
+
+def posterior(mean):
+    x = np.random.default_rng(1).normal(size=(12, 2)).astype(np.float32)
+    model = BayesianNetwork(NETWORK, priors.Normal(1.0, mean), likelihoods.Categorical())
+    return model.condition(x, (x[:, 0] > 0).astype(int))
+
+
+@pytest.mark.parametrize(
+    ("mean", "is_odd", "log_copies"), [(0.0, True, math.log(6 * 2 * 2**5)), (0.5, False, math.log(12))]
+)
+def test_the_symmetry_is_checked_at_draws(points, mean, is_odd, log_copies):
+    """A prior that is not symmetric about 0 leaves permutations."""
+    target = posterior(mean)
+    layers = symmetry_of(target, points, lambda at: -evaluate(target, at))
+    assert layers is not None
+    assert layers.is_odd is is_odd
+    assert layers.log_copies == pytest.approx(log_copies)
+
+
+@pytest.mark.parametrize("is_odd", [True, False])
+def test_every_copy_of_a_point_has_the_same_one_in_the_region(points, is_odd):
+    layers = Layers.of(NETWORK, is_odd=is_odd)
+    region = OneCopy.around(layers, points)
+    copies = region.copies(points)
+    assert region.contains(copies).all()
+    moved = layers.shuffled(points, np.random.default_rng(2))
+    assert not np.array_equal(moved, points)
+    np.testing.assert_array_equal(region.copies(moved), copies)
+    assert not region.contains(moved).all()  # a random copy may be the same one
+
+
+def test_other_targets_have_no_known_symmetry(points):
+    target = BayesianNetwork(MLP((2, 2)), priors.Normal(1.0), likelihoods.Categorical()).condition(
+        np.ones((4, 2)) * [[1], [2], [3], [4]], np.array([0, 1, 0, 1])
+    )
+    assert symmetry_of(target, points[:, :6], lambda at: -evaluate(target, at)) is None

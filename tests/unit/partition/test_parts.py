@@ -1,0 +1,106 @@
+"""Parts are sampled on their own: inside their walls, from starts inside, and the same wherever they run."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ergonet
+from ergonet import HMC, ConstrainedHMC, RandomWalk, Target, partition
+from ergonet._errors import SamplingWarning, SettingError, StartError
+from tests.ledger import Ledger
+from tests.sampling import SCALES, draw, gaussian_target
+
+PARTS = partition.split(gaussian_target(), {1: 0.3, 4: 0.0})
+KERNEL = HMC(num_steps=3)
+SETTINGS: dict[str, Any] = {"num_chains": 2, "num_warmup": 40, "num_draws": 30, "seed": 5}
+
+
+def pilot(count=200, seed=0):
+    return np.random.default_rng(seed).normal(size=(2, count, 5)) * SCALES
+
+
+class Counted(eqx.Module):
+    """Independent normals, which count how often they are traced."""
+
+    traces: Ledger = eqx.field(static=True)
+
+    def __call__(self, q):
+        self.traces.append(1)
+        return -0.5 * jnp.sum((q / SCALES) ** 2)
+
+
+def test_parts_are_inside_their_walls_and_do_not_depend_on_who_runs_them():
+    target = Target.from_logdensity(Counted(traces := Ledger()), jnp.zeros(5))
+    found = partition.sample(target, PARTS, KERNEL, pilot=pilot(), **SETTINGS)
+    traced = len(traces)
+    for number, samples in enumerate(found):
+        assert samples.positions.shape == (2, 30, 5)
+        assert np.all(PARTS.part_of(samples.positions) == number)
+    assert not np.array_equal(found[0].positions[..., 0], found[1].positions[..., 0])
+    with ThreadPoolExecutor(2) as pool:
+        again = partition.sample(target, PARTS, KERNEL, pilot=pilot(), executor=pool, **SETTINGS)
+    for one, other in zip(found, again, strict=True):
+        np.testing.assert_array_equal(one.positions, other.positions)
+    partition.sample(target, partition.split(target, {0: [-0.5, 0.2]}), KERNEL, pilot=pilot(), **SETTINGS)
+    assert len(traces) == traced  # parts of all partitions share their programs
+
+
+def test_starts_are_pilot_draws_inside_and_parts_without_any_are_told():
+    draws = pilot()
+    starts = partition.find_starts(gaussian_target(), PARTS, draws, num_chains=3, seed=1)
+    assert starts.shape == (4, 3, 5)
+    known = {tuple(one) for one in draws.astype(np.float32).reshape(-1, 5)}
+    for number, some in enumerate(starts):
+        assert np.all(PARTS.part_of(some) == number)
+        assert {tuple(one) for one in some} <= known
+    far = partition.split(gaussian_target(), {0: 4.0})
+    with pytest.warns(SamplingWarning, match=r"1 of 2 parts .* part 1 \(q\[0\] >= 4\)"):
+        _, some = partition.find_starts(gaussian_target(), far, draws, num_chains=2, seed=1)
+    assert np.all(far.part_of(some) == 1)
+    assert np.all(some[:, 0] < 4.01)  # downhill, to the wall
+    assert np.all(np.abs(some[:, 1:]) < 0.1 * SCALES[1:])
+
+
+def test_a_part_without_density_is_an_error_that_names_it():
+    edge = Target.from_logdensity(lambda q: jnp.where(q[0] > 2, -jnp.inf, -jnp.sum(q**2)), jnp.zeros(2))
+    draws = np.random.default_rng(0).uniform(-1, 1, (20, 2))
+    with pytest.raises(StartError, match=r"Part 1 \(q\[0\] >= 3\)"):
+        partition.find_starts(edge, partition.split(edge, {0: 3.0}), draws, seed=1)
+
+
+def test_a_partition_of_other_dimensions_is_refused():
+    other = partition.split(Target.from_logdensity(lambda q: -jnp.sum(q**2), jnp.zeros(2)), [0])
+    with pytest.raises(SettingError, match="of 2 coordinates, but the target has 5"):
+        partition.sample(gaussian_target(), other, **SETTINGS)
+
+
+@pytest.mark.filterwarnings("ignore:Chain:ergonet._errors.SamplingWarning")
+def test_drawn_starts_are_mirrored_into_the_box():
+    kernel = ConstrainedHMC([5.0, -np.inf, 1.0, -np.inf, -np.inf], [np.inf, -3.0, 1.1, np.inf, np.inf], update=KERNEL)
+    samples = draw(kernel, num_warmup=0, num_draws=5)
+    assert np.all(kernel.box.contains(samples.positions))
+
+
+@pytest.mark.parametrize(
+    ("walls", "init", "message"),
+    [
+        ((-1.0, 1.0), np.array([0, 0, 1.5, 0, 0]), "coordinate 2 is 1.5, and its walls are -1 and 1"),
+        ((-1.0, 1.0), np.array([0, 0, 1.0, 0, 0]), "chain 0 is outside"),
+        ((-1.0, [1.0, 1.0]), None, "walls for 2 coordinates does not fit a target of 5"),
+        ((1.0, 1.0 + 1e-12), None, "coordinate 0 are both 1 in float32"),
+    ],
+)
+def test_boxes_that_do_not_fit_are_one_clear_error(walls, init, message):
+    with pytest.raises(SettingError, match=message):
+        draw(ConstrainedHMC(*walls, update=KERNEL), init=init)
+
+
+@pytest.mark.parametrize("update", [RandomWalk(), "gibbs"])
+def test_kernels_without_trajectories_are_refused(update):
+    with pytest.raises(SettingError, match="no trajectories that walls can reflect"):
+        ConstrainedHMC(0.0, 1.0, update=update)
+    assert ergonet.ConstrainedHMC(update="nuts").max_doublings == 10

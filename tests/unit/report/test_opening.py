@@ -1,0 +1,129 @@
+"""The first paragraph answers four questions in three to five sentences, from the verdict and the scores."""
+
+from dataclasses import replace
+
+import pytest
+
+from ergonet.report import overview
+from ergonet.report.opening import paragraph
+from tests.report_records import classification_record, regression_record
+
+SMALL = {"chains": 4, "draws": 200}
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return classification_record(**SMALL).metrics
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return regression_record(**SMALL).metrics
+
+
+def beside(metrics, name, difference):
+    """The metrics with a baseline whose log score differs by so much, with an error of 0.1."""
+    key = "error" if "error" in metrics["test"] else "rmse"
+    test = {key: 0.25, f"{key}_standard_error": 0.01, "nll": 1.0}
+    method = {
+        "name": name,
+        "says": "penalty chosen",
+        "num_train": 9,
+        "test": test,
+        "difference": {"nll": difference, "nll_standard_error": 0.1},
+    }
+    return {**metrics, "baselines": {"methods": [method], "left_out": []}}
+
+
+def changed(metrics, table, **figures):
+    return {**metrics, table: {**metrics[table], **figures}}
+
+
+def said(metrics):
+    found = paragraph(metrics)
+    assert 3 <= len(found) <= 5
+    assert all(one[0].isupper() and one.endswith(".") for one in found)
+    assert found[0] == overview.judge(metrics).headline  # one source
+    assert found[-1].startswith("Next: ")
+    return found
+
+
+def test_a_good_classification(classes):
+    first, error, beside_it, sure, then = said(beside(classes, "logistic regression", -0.5))
+    assert first == "Every check of the draws passed: the results can be used."
+    share = f"{100 * classes['test']['error']:.1f} %"
+    assert error.startswith(f"On 240 held-out rows the network misclassifies {share} ± ")
+    assert error.endswith("the best simple method, logistic regression, misclassifies 25.0 % ± 1.0.")
+    assert "the network is clearly better" in beside_it
+    assert sure.startswith("Nothing on these rows contradicts the stated probabilities")
+    assert "`ergonet predict`" in then
+
+
+def test_a_regression_no_better_than_its_baseline(numbers):
+    _, error, beside_it, sure, _ = said(beside(numbers, "ridge regression", -0.1))
+    assert "typical error of the network is " in error
+    assert "in the unit of the target" in error
+    assert "no clear difference" in beside_it
+    assert f"the 90 % intervals contain {100 * numbers['test']['coverage_90']:.1f} %" in sure
+
+
+def test_worse_than_the_baseline(numbers):
+    metrics = beside(numbers, "gradient boosting", 0.3)
+    first, _, beside_it, _, then = said(metrics)
+    assert first == "The draws are sound, but gradient boosting predicts the held-out rows better."
+    assert overview.judge(metrics).level == "note"
+    assert "the network is clearly worse" in beside_it
+    assert then.startswith("Next: use gradient boosting, or ")
+
+
+def test_counts_and_one_baseline_too_few(numbers):
+    _, error, _, _ = said(changed(numbers, "test", deviance=1.1))
+    assert "(root mean square, as a count)" in error
+    assert error.endswith("no simpler method was fitted to compare this with.")
+
+
+@pytest.mark.parametrize(("mean", "direction"), [(0.3, "overconfident"), (-0.3, "underconfident")])
+def test_miscalibrated(classes, mean, direction):
+    metrics = changed(classes, "test", calibration=0.3, overconfidence=mean)
+    *_, sure, then = said(metrics)
+    assert sure.startswith(f"Do not take the stated probabilities at face value, because they are {direction}: ")
+    assert "30.0 %" in sure
+    assert "change the model" in then
+
+
+def test_not_converged(classes):
+    first, *_, sure, then = said(changed(classes, "diagnostics", max_rhat_function=1.4, divergences=3))
+    assert first == "Do not rely on these results yet: there are 2 problems."
+    assert sure.endswith("but other draws may change them.")
+    assert then == "Next: deal with the problems listed below, the most serious first, and fit again."
+
+
+def test_no_held_out_rows(numbers):
+    _, quality, then = said({**numbers, "test": {}, "num_test": 0})
+    assert quality.startswith("No rows were held out, so nothing shows how good")
+    assert "`--test-fraction 0.2`" in then
+
+
+def test_a_stand_in_and_no_diagnostics(numbers):
+    metrics = {**numbers, "fallback": {"name": "a linear baseline", "sentence": "There were no draws."}}
+    first, error, *_ = said(metrics)
+    assert first == "Not the posterior of the network: a linear baseline."
+    assert "of the stand-in is" in error
+    assert "fit again" in said({**numbers, "diagnostics": {}})[-1]
+
+
+def test_unknown_figures_of_a_baseline_are_left_out(numbers):
+    found = said(beside(numbers, "ridge regression", None))
+    assert len(found) == 4
+    assert "ridge regression" in found[1]
+
+
+def test_the_page_begins_with_it(tmp_path):
+    from ergonet.report import write_report
+
+    record = regression_record(rows=3, chains=1, draws=1)
+    record = replace(record, metrics=beside(record.metrics, "<b>boosting", 0.3))
+    page = write_report(record, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.index(paragraph(record.metrics)[0]) < page.index("<h2>")
+    assert "the best simple method, &lt;b&gt;boosting, has" in page
+    assert page.index("Next: ") < page.index("<h2>")
