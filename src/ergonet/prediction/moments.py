@@ -20,6 +20,7 @@ class Sums(eqx.Module):
 
     count: Float[Array, ""]
     mean: Float[Array, "out rows"]
+    remainder: Float[Array, "out rows"]  # what rounding took from `mean`
     squares: Float[Array, "out rows"]  # sum of squared deviations of the draws' means
     variance: Float[Array, "out rows"]  # mean of the draws' noise variances
     entropy: Float[Array, "rows"]  # mean of the draws' entropies
@@ -27,7 +28,10 @@ class Sums(eqx.Module):
 
 
 def part_of(sums: Sequence[Sums]) -> dict[str, Any]:
-    """The moments of a chunk of rows over all draws, from those of sets of draws (Chan1983), as NumPy arrays."""
+    """The moments of a chunk of rows over all draws, from those of sets of draws (Chan1983), as NumPy arrays.
+
+    The mean is in float64, so that a row's does not depend on the rows beside it, which change the order of a sum.
+    """
     sums = jax.device_get(sums)
     counts = np.array([float(one.count) for one in sums])
     shares = counts / max(counts.sum(), np.finfo(np.float32).tiny)
@@ -38,13 +42,13 @@ def part_of(sums: Sequence[Sums]) -> dict[str, Any]:
     def average(values: np.ndarray) -> np.ndarray:
         return np.tensordot(shares, values, axes=1).astype(values.dtype)
 
-    means = every("mean")
+    means = every("mean").astype(np.float64) + every("remainder")
     mean = average(means)
     between = np.tensordot(counts, (means - mean) ** 2, axes=1)
     return {
         "count": counts.sum(),
         "mean": mean,
-        "squares": (every("squares").sum(axis=0) + between).astype(means.dtype),
+        "squares": every("squares").sum(axis=0) + between,
         "variance": average(every("variance")),
         "entropy": average(every("entropy")),
         "log_density": np.logaddexp.reduce(every("log_density"), axis=0),
@@ -106,6 +110,7 @@ def accumulate(
     chunk = Sums(
         count=count,
         mean=mean,
+        remainder=average(means - mean),
         squares=jnp.tensordot(weights, (means - mean) ** 2, axes=1),
         variance=average(jax.vmap(likelihood.variance)(own, outputs)),
         entropy=entropy,
@@ -122,6 +127,7 @@ def joined(one: Sums, other: Sums) -> Sums:
     return Sums(
         count=total,
         mean=one.mean + share * shift,
+        remainder=one.remainder + share * (other.remainder - one.remainder),
         squares=one.squares + other.squares + shift**2 * one.count * share,
         variance=one.variance + share * (other.variance - one.variance),
         entropy=one.entropy + share * (other.entropy - one.entropy),
@@ -137,6 +143,7 @@ def blank_sums(model: BayesianNetwork, outputs: Array, own: Any) -> Sums:
     return Sums(
         count=jnp.zeros((), mean.dtype),
         mean=zeros,
+        remainder=zeros,
         squares=zeros,
         variance=zeros,
         entropy=row,
