@@ -1,5 +1,7 @@
 """The posterior predictive against the naive computation that holds everything at once."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -81,6 +83,16 @@ def test_equals_the_naive_computation(kind):
     else:
         total = every["variance"].mean(0) + every["mean"].var(0)
         assert np.allclose(prediction.sd, np.sqrt(total), rtol=1e-4)
+
+
+def test_a_mean_does_not_depend_on_the_rows_beside_it():
+    model, x, _ = problem("learned noise")
+    samples = samples_of(model, draws=700)
+    bias = 3.0 * (np.arange(model.dim) == model.dim - 2)  # of the output: means near 3 are rounded more than near 0
+    samples = dataclasses.replace(samples, positions=samples.positions + bias.astype(np.float32))
+    together = predict(samples, x, model=model).mean
+    alone = np.concatenate([predict(samples, row[None], model=model).mean for row in x[:8]])
+    assert np.abs(alone - together[:8]).max() < 1e-7
 
 
 @pytest.mark.parametrize("kind", [slow("known noise"), "learned noise", slow("varying noise")])
