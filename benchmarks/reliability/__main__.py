@@ -20,10 +20,10 @@ from benchmarks.reliability.section import Bench, Section
 from benchmarks.rounds import ROOT
 
 INTRODUCTION = """# Reliability
-Written by `{command}` on {date}. Every figure is printed by this command; nothing was filled in by hand.{quick}
+Written by `{command}` on {date}. Every figure is printed by this command; nothing was filled in by hand.
+Sections that are finished are kept, so the last table says when and where each of them was measured.{quick}
 
-- Machine: {machine}.
-- Versions: {versions}.
+- Versions on this day: {versions}.
 
 """
 QUICK = """
@@ -72,31 +72,37 @@ def _measure(name: str, file: Path, *, is_quick: bool, share: float) -> None:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     seconds = time.perf_counter() - began
+    about = page.describe("", quick=is_quick, settings={})
+    content = {"seconds": seconds, "date": about["date"], "machine": about["machine"], **section.to_table()}
     unfinished = file.with_suffix(".tmp")
-    unfinished.write_text(json.dumps({"seconds": seconds, **section.to_table()}, indent=1), encoding="utf-8")
+    unfinished.write_text(json.dumps(content, indent=1), encoding="utf-8")
     unfinished.replace(file)
     print(f"{name}: {seconds:.0f} s", flush=True)
 
 
 def _write(folder: Path, found: dict[str, dict[str, Any]], command: str, *, is_quick: bool) -> int:
-    seconds = {name: content.pop("seconds") for name, content in found.items()}
+    made = {
+        name: {one: content.pop(one) for one in ("seconds", "date", "machine")} for name, content in found.items()
+    }
     sections = {name: Section.from_table(content) for name, content in found.items()}
     about = page.describe(command, quick=is_quick, settings={})
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     text = INTRODUCTION.format(
         command=command,
         date=about["date"],
-        machine=about["machine"],
         versions=versions,
         quick=QUICK if is_quick else "",
     )
     missing = [name for name in SECTIONS if name not in found]
     text += f"**Not measured yet, and not on this page: {', '.join(missing)}.**\n\n" if missing else ""
     text += "\n".join(section.markdown() for section in sections.values())
-    text += "\n## Time\n" + page.table(("section", "s"), [(name, f"{value:.0f}") for name, value in seconds.items()])
+    text += "\n## Time and place\n" + page.table(
+        ("section", "s", "date", "machine"),
+        [(name, f"{one['seconds']:.0f}", one["date"], one["machine"]) for name, one in made.items()],
+    )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "reliability.md").write_text(text, encoding="utf-8")
-    record = {"about": about, "seconds": seconds, "sections": {name: one.to_table() for name, one in sections.items()}}
+    record = {"about": about, "made": made, "sections": {name: one.to_table() for name, one in sections.items()}}
     (folder / "reliability.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
     goals = [(name, goal) for name, section in sections.items() for goal in section.goals]
     for name, goal in goals:

@@ -42,7 +42,7 @@ class Rows:
         self._model = model
         self._x = _checked_inputs(x)
         self.count = self._x.shape[0]
-        self._first, self._num_outputs = model.network.prepare(self._x[:1]), num_outputs
+        self._num_outputs = num_outputs
         self._targets: np.ndarray | None = None
         if y is not None:
             if np.shape(y)[:1] != (self.count,):
@@ -53,7 +53,7 @@ class Rows:
     def num_outputs(self) -> int:
         """Outputs of the network for a row, found by tracing it unless they were given."""
         if self._num_outputs is None:
-            self._num_outputs = self._model.num_outputs(self._first)
+            self._num_outputs = self._model.num_outputs(self._model.network.prepare(self._x[:1]))
         return self._num_outputs
 
     def chunk_size(self, most_outputs: int | None = None, sizes: tuple[int, ...] = ROW_CHUNKS) -> int:
@@ -70,8 +70,9 @@ class Rows:
         """The prepared inputs and targets of `size` rows from row `start` on."""
         index = np.minimum(np.arange(start, start + size), self.count - 1)
         inputs = jax.device_put(self._model.network.prepare(self._x[index]))
-        targets = None if self._targets is None else self._targets[:, index].astype(inputs.dtype)
-        return inputs, jax.device_put(targets)
+        if self._targets is None:
+            return inputs, None
+        return inputs, jax.device_put(self._targets[:, index].astype(inputs.dtype))
 
 
 def _checked_inputs(x: Any) -> np.ndarray:

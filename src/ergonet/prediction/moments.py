@@ -1,7 +1,8 @@
 """Running moments of a predictive distribution over draws, for a chunk of rows."""
 
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 import equinox as eqx
@@ -10,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ergonet._types import Array, Float
+from ergonet._types import AnyArray, Array, Float
 from ergonet.execution.threads import CPU_OPTIONS
 from ergonet.models.network_posterior import BayesianNetwork
+
+_BY_OUTPUT = ("mean", "remainder", "squares", "variance")  # moments that every output has
 
 
 class Sums(eqx.Module):
@@ -27,54 +30,89 @@ class Sums(eqx.Module):
     log_density: Float[Array, "rows"]  # log of the sum over draws
 
 
-def part_of(sums: Sequence[Sums]) -> dict[str, Any]:
-    """The moments of a chunk of rows over all draws, from those of sets of draws (Chan1983), as NumPy arrays.
+def stacked(sums: Sequence[Sums]) -> dict[str, np.ndarray]:
+    """Moments of several sets of draws by name, with a first axis for the sets."""
+    return {one.name: np.stack([np.asarray(getattr(part, one.name)) for part in sums]) for one in fields(Sums)}
+
+
+def packed(sums: Sums) -> Array:
+    """Moments in one array `[line, rows]`, since every array that leaves the device takes time."""
+    lines = [getattr(sums, name) for name in _BY_OUTPUT] + [sums.entropy[None], sums.log_density[None]]
+    return jnp.concatenate([*lines, jnp.broadcast_to(sums.count, lines[-1].shape)])
+
+
+def unpacked(lines: Sequence[Array]) -> dict[str, np.ndarray]:
+    """What `stacked` returns, from what `packed` returned for each set of draws."""
+    table = np.stack([np.asarray(one) for one in lines])
+    parts = np.split(table[:, :-3], len(_BY_OUTPUT), axis=1)
+    rest = {"entropy": table[:, -3], "log_density": table[:, -2], "count": table[:, -1, 0]}
+    return dict(zip(_BY_OUTPUT, parts, strict=True)) | rest
+
+
+def part_of(every: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The moments of a chunk of rows over all draws, from `stacked` ones of sets of draws (Chan1983).
 
     The mean is in float64, so that a row's does not depend on the rows beside it, which change the order of a sum.
     """
-    sums = jax.device_get(sums)
-    counts = np.array([float(one.count) for one in sums])
+    counts = every["count"].astype(np.float64)
     shares = counts / max(counts.sum(), np.finfo(np.float32).tiny)
-
-    def every(name: str) -> np.ndarray:
-        return np.stack([getattr(one, name) for one in sums])
 
     def average(values: np.ndarray) -> np.ndarray:
         return np.tensordot(shares, values, axes=1).astype(values.dtype)
 
-    means = every("mean").astype(np.float64) + every("remainder")
+    means = every["mean"].astype(np.float64) + every["remainder"]
     mean = average(means)
     between = np.tensordot(counts, (means - mean) ** 2, axes=1)
     return {
         "count": counts.sum(),
         "mean": mean,
-        "squares": every("squares").sum(axis=0) + between,
-        "variance": average(every("variance")),
-        "entropy": average(every("entropy")),
-        "log_density": np.logaddexp.reduce(every("log_density"), axis=0),
+        "squares": every["squares"].sum(axis=0) + between,
+        "variance": average(every["variance"]),
+        "entropy": average(every["entropy"]),
+        "log_density": np.logaddexp.reduce(every["log_density"], axis=0),
     }
 
 
-@cache
-def _program(platform: str) -> Any:
-    """The compiled `_moments`; on a CPU, one program runs on one thread, and several of them at once."""
-    options: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if platform == "cpu" else {}
-    return eqx.filter_jit(_moments, **options)
+class Moments:
+    """The compiled moments of the predictions of a model; on a CPU, a program runs on the thread that calls it.
+
+    The model is flattened once, so that a call costs little more than its program; models that differ only in arrays
+    share one program.
+    """
+
+    def __init__(self, model: BayesianNetwork):
+        """Flatten the model; nothing is compiled before the first call."""
+        leaves, structure = jax.tree.flatten(model)
+        is_array = tuple(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves)
+        fixed = tuple(None if traced else leaf for leaf, traced in zip(leaves, is_array, strict=True))
+        self._arrays = [jnp.asarray(leaf) for leaf, traced in zip(leaves, is_array, strict=True) if traced]
+        self._program = _program(jax.default_backend(), structure, is_array, fixed)
+
+    def __call__(
+        self, positions: Array, weights: AnyArray, inputs: Array, targets: Array | None
+    ) -> tuple[Array, Array, Any]:
+        """`packed` moments over a chunk of draws, and what `network_outputs` returns."""
+        return self._program(self._arrays, positions, weights, inputs, targets)
 
 
-def moments(
-    model: BayesianNetwork, positions: Array, weights: Array, inputs: Array, targets: Array | None
-) -> tuple[Sums, Array, Any]:
-    """Moments over a chunk of draws, and what `network_outputs` returns, in one program."""
-    return _program(jax.default_backend())(model, positions, weights, inputs, targets)
+@lru_cache(maxsize=64)
+def _program(platform: str, structure: Any, is_array: tuple[bool, ...], fixed: tuple[Any, ...]) -> Any:
+    """The compiled `_moments` of all models of this structure whose leaves are `fixed`, or arrays that are passed."""
+
+    def moments(arrays: list[Array], *arguments: Any) -> tuple[Array, Array, Any]:
+        passed = iter(arrays)
+        leaves = [next(passed) if traced else leaf for leaf, traced in zip(fixed, is_array, strict=True)]
+        return _moments(structure.unflatten(leaves), *arguments)
+
+    return jax.jit(moments, compiler_options=CPU_OPTIONS if platform == "cpu" else None)
 
 
 def _moments(
     model: BayesianNetwork, positions: Array, weights: Array, inputs: Array, targets: Array | None
-) -> tuple[Sums, Array, Any]:
+) -> tuple[Array, Array, Any]:
     outputs, own = network_outputs(model, positions, inputs)
     nothing = blank_sums(model, outputs, own)
-    return accumulate(model, nothing, outputs, own, weights=weights, targets=targets), outputs, own
+    return packed(accumulate(model, nothing, outputs, own, weights=weights, targets=targets)), outputs, own
 
 
 @eqx.filter_jit

@@ -6,7 +6,7 @@ draw for the rows of a chunk, so chunks are made small enough for these to fit i
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,10 +29,11 @@ from ergonet.models.network_posterior import AbstractNetworkPosterior, BayesianN
 from ergonet.models.weighting import unweighted
 from ergonet.prediction.chunks import SIMULATED_ROWS, Rows, draw_chunks, held_chunks, readable
 from ergonet.prediction.members import MemberDensities
-from ergonet.prediction.moments import Sums, moments, part_of
+from ergonet.prediction.moments import Moments, part_of, unpacked
 from ergonet.prediction.quantiles import mixture_quantiles
 
 QUANTILE_BYTES = 128 * 2**20  # limit on the outputs of all draws for one chunk of rows, which quantiles need
+THREAD_BYTES = 8 * 2**20  # of draws: with more, sharing them between threads saves more than starting these takes
 SAMPLE_CHUNK = 16  # draws that are simulated at once
 NOISE_KEY = 0xFFFF_FFFF  # fold_in number of the noise key, distinct from those of prior draws
 
@@ -122,6 +123,7 @@ class Predictor:
             SettingError: the draws do not match the network.
         """
         self.samples, self.model = samples, _model(samples, model)
+        self._moments = Moments(self.model)
         self._num_outputs: int | None = None
 
     @cached_property
@@ -151,26 +153,46 @@ class Predictor:
         if levels:
             self._num_outputs = rows.num_outputs
         starts = range(0, rows.count, size)
-        workers = min(num_cores(), len(starts)) if jax.default_backend() == "cpu" and self._held is not None else 1
+        held = self._held if y is None else None  # members of targets are told apart by chain
+        workers = self._workers(len(starts), held)
         with worker_pool(workers) if workers > 1 else nullcontext() as pool:
             every = map if pool is None else pool.map
-            parts = list(every(lambda start: self._part(rows.chunk(start, size), levels), starts))
+            by_row, by_draw = (every, map) if len(starts) > 1 else (map, every)
+            parts = list(by_row(lambda start: self._part(rows.chunk(start, size), levels, held, by_draw), starts))
         return join(self.model, parts, levels=levels, count=rows.count, has_targets=y is not None)
 
-    def _part(self, chunk: tuple[Array, Array | None], levels: tuple[float, ...]) -> dict[str, Any]:
-        """The moments of a chunk of rows, and its quantiles."""
+    def _workers(self, num_starts: int, held: list[tuple[Array, Array]] | None) -> int:
+        """Threads that share the chunks of rows or, if there is only one, those of many or large draws."""
+        if jax.default_backend() != "cpu" or self._held is None:
+            return 1
+        if num_starts > 1 or held is None:
+            return min(num_cores(), num_starts)
+        return min(num_cores(), len(held)) if sum(draws.nbytes for draws, _ in held) > THREAD_BYTES else 1
+
+    def _part(
+        self,
+        chunk: tuple[Array, Array | None],
+        levels: tuple[float, ...],
+        held: list[tuple[Array, Array]] | None,
+        every: Callable[..., Iterable[Any]],
+    ) -> dict[str, Any]:
+        """The moments of a chunk of rows, and its quantiles; `every` maps over the chunks of draws."""
         model, (inputs, targets) = self.model, chunk
-        sums, kept = list[Sums](), list[Any]()
+        sums, kept = list[Array](), list[Any]()
         members = None if targets is None else MemberDensities(self._weights)
-        held = self._held if targets is None else None  # members of targets are told apart by chain
-        for draws, weights in draw_chunks(self._positions, self._weights) if held is None else held:
-            found, outputs, own = moments(model, draws, jnp.asarray(weights, draws.dtype), inputs, targets)
+
+        def of_draws(pair: tuple[Array, Any]) -> tuple[Any, ...]:
+            draws, weights = pair
+            return *self._moments(draws, weights.astype(draws.dtype), inputs, targets), weights
+
+        pairs = draw_chunks(self._positions, self._weights) if held is None else held
+        for found, outputs, own, weights in every(of_draws, pairs):
             sums.append(found)
             if members is not None and targets is not None:
                 members.add(model, outputs, own, weights=np.asarray(weights), targets=targets)
             if levels:
                 kept.append(jax.tree.map(np.asarray, (outputs, own, weights)))
-        part = part_of(sums) | ({} if members is None else {"members": members.mean_densities()})
+        part = part_of(unpacked(sums)) | ({} if members is None else {"members": members.mean_densities()})
         if levels:
             outputs, own, weights = jax.tree.map(lambda *leaves: np.concatenate(leaves), *kept)
             counts = weights > 0

@@ -10,7 +10,7 @@ from ergonet._types import AnyArray, Array, Float, Int, Scalar
 from ergonet.draws.callback import AbstractCallback
 from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.prediction.chunks import Rows
-from ergonet.prediction.moments import Sums, accumulate, blank_sums, part_of
+from ergonet.prediction.moments import Sums, accumulate, blank_sums, part_of, stacked
 from ergonet.prediction.predictive import Prediction, join
 from ergonet.target.padding import padded_size, without_padding
 
@@ -86,7 +86,7 @@ class RunningPrediction(AbstractCallback):
         summaries = [one for one in summaries if one.count > 0]
         if not summaries:
             return None
-        return join(self.model, [part_of(summaries)], levels=(), count=int(self.count), has_targets=True)
+        return join(self.model, [part_of(stacked(summaries))], levels=(), count=int(self.count), has_targets=True)
 
 
 def _classes(values: AnyArray) -> Array:

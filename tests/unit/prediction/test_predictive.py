@@ -136,14 +136,14 @@ def test_never_holds_more_outputs_than_it_may(monkeypatch):
     samples = samples_of(model)
     monkeypatch.setattr(predictive, "QUANTILE_BYTES", 4 * 140 * 16)
     seen = []
-    original = predictive.moments
+    original = predictive.Moments.__call__
 
     def watched(*arguments):
         sums, outputs, own = original(*arguments)
         seen.append(outputs.shape)
         return sums, outputs, own
 
-    monkeypatch.setattr(predictive, "moments", watched)
+    monkeypatch.setattr(predictive.Moments, "__call__", watched)
     predict(samples, x, model=model)
     assert max(rows for _, _, rows in seen) == 16
     assert max(draws for draws, _, _ in seen) == chunks.DRAW_CHUNK
