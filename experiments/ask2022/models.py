@@ -83,7 +83,7 @@ these are fewer, for processors, and stated below.""",
     draw=draw,
     notes=NOTES,
     in_words=lambda size: (
-        f"{size.num_seeds} seeds; {plan(1, size.mode).in_words}; trees of at most "
+        f"{size.num_seeds} seeds of one chain; {plan(1, size.mode).in_words}; trees of at most "
         f"{2 ** plan(1, size.mode).kernel.max_doublings} steps"
     ),
 )

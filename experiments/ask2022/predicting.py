@@ -53,13 +53,12 @@ def _fastest(call: Any, repeats: int) -> float:
 
 def _measure(hidden: tuple[int, ...]) -> Any:
     def run(size: Size, seed: int) -> Mapping[str, float]:
-        samples, model = _drawn(hidden, NETWORKS[size.mode]), network(hidden)
+        samples = _drawn(hidden, NETWORKS[size.mode])
+        predictor = ergonet.Predictor(samples, network(hidden))
         rng, found = np.random.default_rng(seed), {}
         for count in INPUTS[size.mode]:
             x = rng.normal(size=(count, 5)).astype(np.float32)
-            found[_inputs(count).name] = _fastest(
-                lambda x=x: ergonet.predict(samples, x, model=model, levels=()), REPEATS[size.mode]
-            )
+            found[_inputs(count).name] = _fastest(lambda x=x: predictor.predict(x, levels=()), REPEATS[size.mode])
         with tempfile.TemporaryDirectory() as folder:
             samples.save(Path(folder) / "draws")
             found[LOADING.name] = _fastest(
@@ -108,17 +107,17 @@ def draw(table: Table, folder: Path) -> Mapping[str, str]:
     axes.set_ylabel("milliseconds")
     axes.legend(frameon=False, fontsize=8)
     save(figure, folder / "ask-predict.png")
-    return {"ask-predict.png": "Milliseconds of a call of `predict` by the number of inputs"}
+    return {"ask-predict.png": "Milliseconds of a prediction by the number of inputs"}
 
 
 EXPERIMENT = Experiment(
     name="ask-predict",
     title="Time to predict and to load (Ask2022, Figures 7.2 and 7.4)",
     setting="""
-Means and standard deviations of tanh networks with 5 inputs and layers of 50 units, by `ergonet.predict`, and loading
-of their draws. Networks are drawn from the prior, which changes no time. The fastest of several calls is taken, once
-everything is compiled. The thesis measures on the processor of an M1 and prints curves: about a millisecond for one
-input with 1000 networks.
+Means and standard deviations of tanh networks with 5 inputs and layers of 50 units, by `ergonet.Predictor`, which
+holds the draws, and loading of the draws. Networks are drawn from the prior, which changes no time. The fastest of
+several calls is taken, once everything is compiled. The thesis measures on the processor of an M1 and prints curves:
+about a millisecond for one input with 1000 networks.
 """,
     cases=cases,
     groups={

@@ -76,9 +76,10 @@ class Plan:
     @property
     def in_words(self) -> str:
         """The counts in words."""
+        each = f" with {self.thin} transitions each" if self.thin > 1 else ""
         return (
             f"{self.rows} rows, {self.epochs} epochs of pretraining, {self.num_warmup} transitions of warm-up and "
-            f"{self.num_draws} networks with {self.thin} transitions each, one chain"
+            f"{self.num_draws} networks{each}"
         )
 
 

@@ -99,7 +99,7 @@ each, L = 512 for HMC and trees of at most 4096 steps; these are fewer, and stat
     draw=draw,
     notes=NOTES,
     in_words=lambda size: (
-        f"{size.num_seeds} seeds; L = {LENGTH[size.mode]}, trees of at most "
+        f"{size.num_seeds} seeds of one chain; L = {LENGTH[size.mode]}, trees of at most "
         f"{2 ** DEPTH[size.mode]} steps; {plan(HMC, WARMUPS[size.mode][-1], size.mode).in_words} at most"
     ),
 )

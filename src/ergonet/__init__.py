@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ergonet.models.network_posterior import BayesianNetwork
     from ergonet.models.streamed_posterior import stream
     from ergonet.partition.evidence import evidence
-    from ergonet.prediction.predictive import predict
+    from ergonet.prediction.predictive import Predictor, predict
     from ergonet.prediction.prior_check import prior_predictive
     from ergonet.prediction.running import RunningPrediction
     from ergonet.samplers.constrained import ConstrainedHMC
@@ -94,6 +94,7 @@ _HOMES = {
     "NaiveSGHMC": "ergonet.samplers.stochastic.naive_sghmc",
     "SGNUTS": "ergonet.samplers.stochastic.sg_nuts",
     "SequentialKernel": "ergonet.samplers.stochastic.sequential",
+    "Predictor": "ergonet.prediction.predictive",
     "RunningPrediction": "ergonet.prediction.running",
     "evidence": "ergonet.partition.evidence",
     "predict": "ergonet.prediction.predictive",
@@ -158,6 +159,7 @@ __all__ = [
     "GibbsHMC",
     "InProcess",
     "NaiveSGHMC",
+    "Predictor",
     "Processes",
     "RandomWalk",
     "RowShards",
