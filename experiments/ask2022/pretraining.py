@@ -80,6 +80,7 @@ warm-up, 1000 networks with 10 transitions each and L = 512; these are fewer, an
     draw=draw,
     notes=NOTES,
     in_words=lambda size: (
-        f"{size.num_seeds} seeds of one chain; L = {LENGTH[size.mode]}; {plan(EPOCHS[size.mode][-1], size.mode).in_words} at most"
+        f"{size.num_seeds} seeds of one chain; L = {LENGTH[size.mode]}; "
+        f"{plan(EPOCHS[size.mode][-1], size.mode).in_words} at most"
     ),
 )
