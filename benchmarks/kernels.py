@@ -115,6 +115,7 @@ def kernels() -> dict[str, Callable[[], Any]]:
         "HMC, 32 steps": lambda: HMC(num_steps=32),
         "windowed HMC, 4 of 32": lambda: WindowedHMC(4, num_steps=32),
         "MAMS, learned length": MAMS,
+        "MAMS, learned length, memory 1.25": lambda: MAMS(memory=1.25),
         "MCLMC (biased)": MCLMC,
         "MALA": MALA,
         "random walk": RandomWalk,

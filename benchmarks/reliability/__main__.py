@@ -81,9 +81,7 @@ def _measure(name: str, file: Path, *, is_quick: bool, share: float) -> None:
 
 
 def _write(folder: Path, found: dict[str, dict[str, Any]], command: str, *, is_quick: bool) -> int:
-    made = {
-        name: {one: content.pop(one) for one in ("seconds", "date", "machine")} for name, content in found.items()
-    }
+    made = {name: {one: content.pop(one) for one in ("seconds", "date", "machine")} for name, content in found.items()}
     sections = {name: Section.from_table(content) for name, content in found.items()}
     about = page.describe(command, quick=is_quick, settings={})
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())

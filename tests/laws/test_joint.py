@@ -28,6 +28,7 @@ ROWS: dict[str, tuple[Any, str, int, tuple[float, ...]]] = {
     "windowed": (WindowedHMC(3, **STATIC), "bananas", MANY, (1.0, 1.4)),
     "windowed, most states": (WindowedHMC(5, **STATIC), "bananas", CHEAP, (1.0, 1.4)),
     "mams": (MAMS(**STATIC), "bananas", CHEAP, (0.7, 1.4, 2.8)),
+    "mams, refreshed": (MAMS(**STATIC, memory=1.0), "bananas", CHEAP, (0.7, 1.4, 2.8)),
     "mala": (MALA(metric="identity"), "bananas", CHEAP, (0.8, 1.6, 2.4)),
     "random walk": (RandomWalk(metric="identity"), "bananas", CHEAP, (1.0, 2.5, 6.0)),
     "nuts": (NUTS(**TREE), "bananas", CHEAP, (0.5, 1.0, 1.6)),

@@ -2,15 +2,23 @@
 
 Draw a direction uniformly, take N steps of size e of the dynamics in `hamiltonian/microcanonical.py`, and accept the
 end with probability min(1, e^-W), where the energy error W is the increase of the potential plus that of the kinetic
-energy. Length and step size are drawn and learned as in `HMC`. References: Robnik2023; Robnik2025.
+energy. Length and step size are drawn and learned as in `HMC`. With a `memory`, the direction is refreshed partially
+before and after each step, which adds nothing to W. References: Robnik2023; Robnik2025.
 """
 
-from ergonet._numbers import optional_integer, optional_real, real
+import jax
+
+from ergonet._numbers import like, optional_integer, optional_real, real
 from ergonet._types import Position, PRNGKey
 from ergonet.draws.statistics import Statistic, statistics
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
-from ergonet.hamiltonian.microcanonical import MicrocanonicalIntegrator, MicrocanonicalPhase
+from ergonet.hamiltonian.microcanonical import (
+    MicrocanonicalIntegrator,
+    MicrocanonicalPhase,
+    RefreshedPhase,
+    RefreshingIntegrator,
+)
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import State, Tuning, WalkInfo
@@ -23,6 +31,8 @@ from ergonet.trajectory.fixed import Fixed, FixedTrajectory
 class MAMS(AbstractStatic):
     """Metropolis-adjusted microcanonical sampling; see the module's docstring for the transition."""
 
+    memory: float | None
+
     def __init__(
         self,
         *,
@@ -30,6 +40,7 @@ class MAMS(AbstractStatic):
         step_size: float | None = None,
         step_jitter: float = 0.0,
         length_jitter: float = 0.2,
+        memory: float | None = None,
         metric: str | AbstractMetric = "diagonal",
         integrator: str | Composition = "leapfrog",
         target_acceptance: float = 0.9,
@@ -41,6 +52,8 @@ class MAMS(AbstractStatic):
             step_size: the step size, above 0; None: learned.
             step_jitter: as in `HMC`.
             length_jitter: as in `HMC`.
+            memory: time in which the direction decorrelates within a trajectory, above 0, in mean lengths of a
+                trajectory; None: there is no refreshment within.
             metric: as in `HMC`.
             integrator: a name, or a `Composition`.
             target_acceptance: target of the step-size adaptation, in (0, 1).
@@ -50,13 +63,17 @@ class MAMS(AbstractStatic):
         """
         check.require_adapted("MAMS", step_size, metric, target_acceptance)
         check.require_length("MAMS", num_steps, step_jitter, length_jitter)
+        if memory is not None:
+            check.require_positive("MAMS", "memory", memory)
         self.num_steps = optional_integer(num_steps)
         self.step_size = optional_real(step_size)
         self.step_jitter, self.length_jitter = real(step_jitter), real(length_jitter)
+        self.memory = optional_real(memory)
         self.direction = "forward"
         self.metric = metric
         self.target_acceptance = real(target_acceptance)
-        self.trajectory = Fixed(MicrocanonicalIntegrator(INTEGRATORS.resolve(integrator, owner="MAMS")))
+        steps = MicrocanonicalIntegrator(INTEGRATORS.resolve(integrator, owner="MAMS"))
+        self.trajectory = Fixed(steps if memory is None else RefreshingIntegrator(steps))
 
     def init(self, target: AbstractDensity, position: Position) -> State:
         require_directions("MAMS", position)
@@ -70,4 +87,12 @@ class MAMS(AbstractStatic):
         return state, WalkInfo.of(info)
 
     def start(self, key: PRNGKey, state: State, tuning: Tuning) -> MicrocanonicalPhase:
-        return directed(key, state)
+        if self.memory is None:
+            return directed(key, state)
+        key_direction, key_steps = jax.random.split(key)
+        start = directed(key_direction, state)
+        length = tuning.num_steps.astype(start.position.dtype) * tuning.step_size
+        memory = like(self.memory, start.position) * length
+        return RefreshedPhase(
+            start.position, start.direction, start.potential, start.gradient, start.kinetic_energy, key_steps, memory
+        )

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from ergonet._types import Count, Flag, Scalar
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
-from ergonet.hamiltonian.microcanonical import MicrocanonicalIntegrator, MicrocanonicalPhase
+from ergonet.hamiltonian.microcanonical import MicrocanonicalIntegrator, MicrocanonicalPhase, RefreshingIntegrator
 from ergonet.hamiltonian.phase import Phase
 from ergonet.target.contract import AbstractDensity
 
@@ -39,7 +39,7 @@ class Fixed(eqx.Module):
     reversible.
     """
 
-    integrator: Composition | MicrocanonicalIntegrator
+    integrator: Composition | MicrocanonicalIntegrator | RefreshingIntegrator
 
     def begin(self, start: AnyPhase, step_size: Scalar, num_steps: Count, uniform: Scalar) -> FixedTrajectory:
         """Begin a trajectory at its start."""

@@ -10,7 +10,20 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import HMC, MALA, MLP, NUTS, XHMC, BayesianNetwork, GibbsHMC, WindowedHMC, diagnostics, likelihoods, priors
+from ergonet import (
+    HMC,
+    MALA,
+    MAMS,
+    MLP,
+    NUTS,
+    XHMC,
+    BayesianNetwork,
+    GibbsHMC,
+    WindowedHMC,
+    diagnostics,
+    likelihoods,
+    priors,
+)
 from ergonet._errors import SettingError
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.inference.devices import place
@@ -46,6 +59,7 @@ def test_both_kernels_refuse(kernel, settings, complaint):
     [
         (lambda: NUTS(max_doublings=0), r"`NUTS\(max_doublings=...\)` must be an integer of at least 1, got 0"),
         (lambda: NUTS(max_doublings=21), "at most 20"),
+        (lambda: MAMS(memory=0.0), r"`MAMS\(memory=...\)` must be a finite number above 0, got 0.0"),
         (lambda: HMC(num_steps=0), r"`HMC\(num_steps=...\)` must be an integer of at least 1, got 0"),
         (lambda: HMC(num_steps=10**10), r"`HMC\(num_steps=...\)` must be at most 1073741824, got 10000000000"),
         (lambda: WindowedHMC(10**10), r"`WindowedHMC\(window=...\)` must be at most 1073741824"),

@@ -94,6 +94,10 @@ class LogNormal(AbstractDistribution):
 class Beta(AbstractDistribution):
     """Targets strictly between 0 and 1, such as shares: Beta with mean sigmoid(output); one output per target.
 
+    Float32 cannot tell shares above 1 - 1e-7 apart. Where the concentration is below 1, simulated shares often lie
+    there and are rounded, which `ergonet.checking.check` sees with thousands of replicas: give it a known
+    concentration.
+
     Attributes:
         concentration: known sum of the two parameters of the Beta, above 0: the variance is m (1 - m) / (1 +
             concentration) for the mean m; None: learned, with the prior LogNormal(log 10, 1.5).
