@@ -16,7 +16,7 @@ from experiments.ask2022.surrogate import (
     measure,
     slice_nuts,
 )
-from experiments.comparison import every
+from experiments.comparison import differences, significant
 from experiments.pictures import OTHER, OURS, new_figure, save
 from experiments.record import Case, Claim, Experiment, Table
 from experiments.sizes import Size
@@ -51,13 +51,19 @@ def cases(size: Size) -> list[Case]:
     ]
 
 
+def _from_one(sd: float) -> float:
+    return abs(sd - 1)
+
+
 def judge(table: Table) -> Sequence[Claim]:
     """The conclusions of section 7.3.3.1."""
     own = {one: [label for label in table.labels if label.startswith(one)] for one in (HMC, NUTS)}
     spread = {label: table.mean(label, SD.name) for label in table.labels}
     told = ", ".join(f"{label}: {value:.2f}" for label, value in spread.items())
     pairs = list(zip(own[HMC], own[NUTS], strict=True))
-    better = [abs(spread[one] - 1) < abs(spread[other] - 1) for one, other in pairs]
+    apart = differences(table, pairs, SD, _from_one)
+    nearer = significant(apart)
+    later = significant(differences(table, [(own[NUTS][-1], own[NUTS][0])], SD, _from_one))
     steps = ", ".join(f"{label}: {table.mean(label, STEPS.name):.0f}" for label in table.labels)
     return [
         Claim(
@@ -67,12 +73,13 @@ def judge(table: Table) -> Sequence[Claim]:
         ),
         Claim(
             "HMC with a fixed length is better than NUTS at every warm-up",
-            every(better),
-            f"distance of the same sd from 1; mean steps of a transition: {steps}",
+            None if nearer is None else sum(one.value < 0 for one in nearer) == len(pairs),
+            f"distance of the same sd from 1, {', '.join(one.show(SD) for one in apart)}; mean steps of a transition: "
+            f"{steps}",
         ),
         Claim(
             "more warm-up makes NUTS worse",
-            None if len(own[NUTS]) < 2 else spread[own[NUTS][-1]] > spread[own[NUTS][0]],
+            None if len(own[NUTS]) < 2 or later is None else any(one.value > 0 for one in later),
             f"the same sd, first and last: {spread[own[NUTS][0]]:.2f}, {spread[own[NUTS][-1]]:.2f}",
         ),
     ]
