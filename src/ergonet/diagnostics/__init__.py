@@ -18,6 +18,7 @@ from ergonet.diagnostics.performance import (
     variance_of_means,
     variance_of_means_error,
 )
+from ergonet.diagnostics.score import mcse_score
 
 __all__ = [
     "Agreement",
@@ -37,6 +38,7 @@ __all__ = [
     "geometric_mean",
     "inefficiency_factor",
     "mcse_mean",
+    "mcse_score",
     "mean_per_draw",
     "paired_ratio_interval",
     "resample_chains",
