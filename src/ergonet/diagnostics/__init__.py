@@ -2,6 +2,7 @@
 
 from ergonet.diagnostics.advice import advise, failed, find
 from ergonet.diagnostics.averages import estimates
+from ergonet.diagnostics.chain_map import ChainMap, chain_map
 from ergonet.diagnostics.chains import ess_bulk, ess_tail, ess_variogram, mcse_mean, rhat, stuck_chains
 from ergonet.diagnostics.energy import e_bfmi
 from ergonet.diagnostics.ensemble import Agreement, compare_members
@@ -22,10 +23,12 @@ from ergonet.diagnostics.score import mcse_score
 
 __all__ = [
     "Agreement",
+    "ChainMap",
     "ConvergenceSummary",
     "Finding",
     "advise",
     "bootstrap_interval",
+    "chain_map",
     "choose_reference_rows",
     "compare_members",
     "e_bfmi",
