@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from ergonet._errors import RunDirectoryError
+from ergonet.comparison import Elpd, compare
 from ergonet.report import RunRecord, write_report
+from ergonet.report.comparing import write_comparison
 from tests.report_records import classification_record, regression_record, save_record
 from tests.stages import cases
 
@@ -55,6 +57,10 @@ addEventListener("load", () => {
     drawings: drawings.length,
     empty: drawings.filter(
       each => !(each.getBoundingClientRect().height > 50 && each.getBBox().width > 50)).length,
+    cut: [...document.querySelectorAll(".card, .panel, .picture, .verdict, .image")].filter(
+      each => each.scrollWidth > each.clientWidth + 1 && !each.classList.contains("scroll")).length,
+    closed: [...document.querySelectorAll("details")].filter(each =>
+      !each.lastElementChild.checkVisibility({contentVisibilityAuto: true}) ).length,
     sideways: document.documentElement.scrollWidth - document.documentElement.clientWidth,
     repeated: [...document.querySelectorAll("[id]")].length
       - new Set([...document.querySelectorAll("[id]")].map(each => each.id)).size,
@@ -65,29 +71,60 @@ addEventListener("load", () => {
 </script>"""
 
 
+def seen(page, folder, size):
+    """What a browser makes of a page in a window of this size, or in print on A4."""
+    probed = folder / "probed.html"
+    text = page.read_text(encoding="utf-8")
+    if size == PRINTED:  # as wide as a sheet between its margins, in the style of the print
+        size, text = "688,900", text.replace("@media print", "@media all").replace("@page { margin: 14mm; }", "")
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', text)
+    assert policy is not None  # the page forbids scripts, so a copy that allows one is asked
+    probed.write_text(text.replace(policy[0], "").replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    dom, log = browse(probed, folder, "--dump-dom", f"--window-size={size}")
+    assert "CONSOLE" not in log, log
+    probe = re.search(r'<pre id="probe">(.*?)</pre>', dom)
+    assert probe is not None
+    return json.loads(html.unescape(probe[1]))
+
+
+PRINTED = "print"
+SOUND = {"broken": 0, "empty": 0, "sideways": 0, "cut": 0, "repeated": 0, "dangling": 0}
+
+
 @pytest.mark.browser
 @pytest.mark.usefixtures("chromium")  # on CI a missing browser is a failure, not a skip
-@pytest.mark.parametrize(("record", "images", "drawings"), [(classification_record, 12, 7), (regression_record, 0, 10)])
+@pytest.mark.parametrize(("record", "images", "drawings"), [(classification_record, 12, 9), (regression_record, 0, 12)])
 def test_browser_opens_it_without_an_error_and_loads_every_picture(tmp_path, record, images, drawings):
     report = write_report(record(), tmp_path / "report.html")
     _, log = browse(report, tmp_path, "--dump-dom")
     assert "CONSOLE" not in log, log
-    # The report forbids scripts, so what the browser made of it is asked of a copy that allows one.
-    probed = tmp_path / "probed.html"
-    page = report.read_text(encoding="utf-8")
-    policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', page)
-    assert policy is not None
-    probed.write_text(page.replace(policy[0], "").replace("</body>", PROBE + "</body>"), encoding="utf-8")
-    for size in ("1280,900", "500,900"):
-        dom, log = browse(probed, tmp_path, "--dump-dom", f"--window-size={size}")
-        probe = re.search(r'<pre id="probe">(.*?)</pre>', dom)
-        assert probe is not None
-        found = json.loads(html.unescape(probe[1]))
-        assert "CONSOLE" not in log, log
-        assert found == {
-            "images": images, "broken": 0, "drawings": drawings, "empty": 0, "sideways": 0, "repeated": 0,
-            "dangling": 0,
-        }  # fmt: skip
+    for size, closed in (("1280,900", 4), ("400,900", 4), (PRINTED, 0)):
+        found = seen(report, tmp_path, size)
+        assert found == SOUND | {"images": images, "drawings": drawings, "closed": closed}, size
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("chromium")
+def test_browser_opens_a_comparison(tmp_path):
+    random = np.random.default_rng(0)
+    names = "runs/a-run-with-a-long-name-of-one-word-in-a-folder", "other", "third"
+    densities = {name: Elpd("LOO", random.normal(size=80)) for name in names}
+    records: dict[str, RunRecord] = dict.fromkeys(names, regression_record(chains=1, draws=1))
+    page = write_comparison([compare(densities)], records, tmp_path / "page.html")
+    for size in ("1000,900", "400,900", PRINTED):
+        found = seen(page, tmp_path, size)
+        assert {name: found[name] for name in ("sideways", "cut", "repeated")} == dict.fromkeys(
+            ("sideways", "cut", "repeated"), 0
+        ), size
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("chromium")
+def test_browser_prints_it(tmp_path):
+    report = write_report(regression_record(), tmp_path / "report.html")
+    browse(report, tmp_path, f"--print-to-pdf={tmp_path / 'report.pdf'}")
+    sheets = re.findall(rb"/Type\s*/Page\b", (tmp_path / "report.pdf").read_bytes())
+    assert 5 <= len(sheets) <= 15
 
 
 @pytest.mark.parametrize("record", [classification_record, regression_record])

@@ -160,6 +160,9 @@ class RunSettings:
     until_mcse: float | None = setting(
         None, rules.above_zero(), "Stop at this MCSE of scaled predictions", metavar="MCSE"
     )
+    until_score_mcse: float | None = setting(
+        None, rules.above_zero(), "Stop at this MCSE of the mean log score of held-out rows", metavar="NATS"
+    )
     until_minimum: int | None = setting(None, rules.whole(4), "Draws of each chain before such a stop", metavar="COUNT")
     baselines: bool = setting(
         True, rules.switch(), "Compare with linear regression and gradient boosting on the test rows"
@@ -173,7 +176,7 @@ class RunSettings:
     @property
     def until(self) -> dict[str, Any] | None:
         """The settings of the stop rule; None: there is none."""
-        found = {name: getattr(self, f"until_{name}") for name in ("ess", "rhat", "mcse", "minimum")}
+        found = {name: getattr(self, f"until_{name}") for name in ("ess", "rhat", "mcse", "score_mcse", "minimum")}
         return {name: value for name, value in found.items() if value is not None} or None
 
 

@@ -16,6 +16,7 @@ from ergonet.cli.thinning import predict_by, thinned
 from ergonet.datasets.dataset import Dataset
 from ergonet.datasets.domain import FEW_INPUTS, NEIGHBORS, Domain
 from ergonet.diagnostics.finding import FALLBACK
+from ergonet.diagnostics.function_space import choose_reference_rows
 from ergonet.draws.memory import GIB, USABLE_SHARE, free_memory
 from ergonet.draws.quantities import spread_draws
 from ergonet.draws.samples import Samples
@@ -107,6 +108,7 @@ def evaluate(samples: Samples, dataset: Dataset, model: Any, *, until: float | N
     arrays: dict[str, np.ndarray] = {}
     if not is_fallback:
         arrays = {"function_draws": np.asarray(samples.monitor(), np.float32)}
+        arrays |= reference_points(dataset)
         arrays |= learned_scales(samples, model, dataset.preprocessing.encoded_names)
     diagnostics = {} if is_fallback else samples.diagnostics()
     if not rows:
@@ -129,6 +131,19 @@ def evaluate_linear(linear: LinearBaseline, dataset: Dataset) -> Evaluation:
         return Evaluation(arrays={}, test={}, diagnostics={})
     test, found = comparison.evaluated(linear, dataset)
     return Evaluation(arrays={"test_rows": dataset.test_rows, **found}, test=test, diagnostics={})
+
+
+def reference_points(dataset: Dataset) -> dict[str, np.ndarray]:
+    """The rows whose predictions are monitored, for the report: their indices, and the farthest input of each."""
+    x = dataset.x_test if len(dataset.x_test) else dataset.x_train
+    chosen, names = choose_reference_rows(x, count=NUM_REFERENCE_ROWS), dataset.preprocessing.encoded_names
+    found = {"reference_rows": dataset.test_rows[chosen] if len(dataset.x_test) else chosen}
+    plain = x.shape[1] - len(dataset.preprocessing.embeddings)  # without indices of categories
+    if dataset.image_shape is not None or not 0 < plain <= len(names):
+        return found
+    farthest = np.argmax(np.abs(x[chosen, :plain]), axis=1)
+    said = [f"{names[column]} {x[row, column]:+.1f} sd" for row, column in zip(chosen, farthest, strict=True)]
+    return found | {"reference_inputs": np.asarray(said)}
 
 
 def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[str, np.ndarray]:

@@ -125,7 +125,8 @@ def fit(
     store = RunStore(claim, settings, dataset.preprocessing, resume=resume)
     try:
         shown = viewing.progress(page, target, quiet=quiet)
-        samples = _sample(target, kernel, settings, store=store, shown=shown, began=began)
+        rule = stop_rule(settings, model, dataset)
+        samples = _sample(target, kernel, settings, rule=rule, store=store, shown=shown, began=began)
     except TimeLimitError as error:
         return fall_back(error, settings, dataset, claim, began=began)
     directory, stop, limit = RunDirectory(claim.folder), signals.active(), settings.run.time_limit
@@ -178,6 +179,16 @@ def condition(model: Any, dataset: "Dataset") -> Any:
     """The posterior given the training rows; predictions of the test rows, if there are any, are monitored."""
     reference = dataset.x_test if len(dataset.x_test) else None
     return model.condition(dataset.x_train, dataset.y_train, reference=reference, weights=dataset.weights)
+
+
+def stop_rule(settings: Settings, model: Any, dataset: "Dataset") -> Any:
+    """The stop rule of the settings, with the held-out rows if it judges their score; None: there is none."""
+    from ergonet.inference.until import Until
+
+    rule = Until.of(settings.run.until)
+    if rule is None or rule.score_mcse is None or not len(dataset.x_test):
+        return rule
+    return dataclasses.replace(rule, held_out=model.condition(dataset.x_test, dataset.y_test))
 
 
 def conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool) -> int:
@@ -338,7 +349,14 @@ def _columns(settings: Settings, dataset: "Dataset") -> str:
 
 
 def _sample(
-    target: Any, kernel: Any, settings: Settings, *, store: "ZarrStore", shown: "AbstractProgress", began: float
+    target: Any,
+    kernel: Any,
+    settings: Settings,
+    *,
+    rule: Any,
+    store: "ZarrStore",
+    shown: "AbstractProgress",
+    began: float,
 ) -> "Samples":
     """Sample; after Ctrl-C return what every chain has finished, even if it came while draws were being collected."""
     import ergonet
@@ -355,7 +373,7 @@ def _sample(
                 executor=executors.active(),
                 progress=signals.BetweenChunks(shown, signals.active()),
                 time_limit=_time_to_sample(run.time_limit, spent=time.perf_counter() - began),
-                **run.arguments(),
+                **(run.arguments() | {"until": rule}),
             )
     except TimeLimitError as error:
         error.args = (f"`--time-limit` is {run.time_limit} s, with time for the report: {error}",)

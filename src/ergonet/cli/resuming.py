@@ -70,9 +70,8 @@ def _changed(run: "RunSettings", *, drawn: int, draws: int, until: Mapping[str, 
     """The settings of a run that goes on; draws are added to a run whose stop rule is met without that rule."""
     if until or drawn in (0, run.num_draws):
         return dataclasses.replace(run, num_draws=run.num_draws + draws, **until)
-    return dataclasses.replace(
-        run, num_draws=drawn + draws, until_ess=None, until_rhat=None, until_mcse=None, until_minimum=None
-    )
+    rule = [one.name for one in dataclasses.fields(run) if one.name.startswith("until_")]
+    return dataclasses.replace(run, num_draws=drawn + draws, **dict.fromkeys(rule))
 
 
 def _drawn(directory: RunDirectory, settings: "Settings") -> int:

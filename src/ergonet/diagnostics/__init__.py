@@ -2,6 +2,7 @@
 
 from ergonet.diagnostics.advice import advise, failed, find
 from ergonet.diagnostics.averages import estimates
+from ergonet.diagnostics.chain_map import ChainMap, chain_map
 from ergonet.diagnostics.chains import ess_bulk, ess_tail, ess_variogram, mcse_mean, rhat, stuck_chains
 from ergonet.diagnostics.energy import e_bfmi
 from ergonet.diagnostics.ensemble import Agreement, compare_members
@@ -18,13 +19,16 @@ from ergonet.diagnostics.performance import (
     variance_of_means,
     variance_of_means_error,
 )
+from ergonet.diagnostics.score import mcse_score
 
 __all__ = [
     "Agreement",
+    "ChainMap",
     "ConvergenceSummary",
     "Finding",
     "advise",
     "bootstrap_interval",
+    "chain_map",
     "choose_reference_rows",
     "compare_members",
     "e_bfmi",
@@ -37,6 +41,7 @@ __all__ = [
     "geometric_mean",
     "inefficiency_factor",
     "mcse_mean",
+    "mcse_score",
     "mean_per_draw",
     "paired_ratio_interval",
     "resample_chains",

@@ -110,6 +110,22 @@ def mcse_mean(values: Any, weights: Any = None) -> np.ndarray:
     return _per_quantity(values, estimates(weights).mcse_mean, weights)
 
 
+def sd(values: Any, weights: Any = None) -> np.ndarray:
+    """Compute the standard deviation over all draws; its divisor is their number, or the sum of the weights.
+
+    Args:
+        values: draws, ``[chain, draw, quantity]``.
+        weights: weight of each draw in averages, ``[chain, draw]``, at least 0; None: all are equal.
+
+    Returns:
+        ``[quantity]``, above 0; NaN where the other figures cannot be computed.
+
+    Raises:
+        SettingError: ``values`` does not have three dimensions, or ``weights`` do not match them.
+    """
+    return _per_quantity(values, estimates(weights).sd, weights)
+
+
 def stuck_chains(values: Any) -> tuple[int, ...]:
     """Find chains whose draws never change.
 

@@ -18,7 +18,7 @@ _MOST_ROWS_SEARCHED = 20_000
 
 @dataclass(frozen=True)
 class ConvergenceSummary:
-    """R-hat and effective sample sizes (ESS) of many quantities, and the worst of each.
+    """R-hat, effective sample sizes (ESS) and Monte Carlo errors of many quantities, and the worst of each.
 
     Attributes:
         rhat: rank-normalized split R-hat, ``[quantity]``; NaN where it cannot be computed.
@@ -29,7 +29,9 @@ class ConvergenceSummary:
         median_ess_bulk: median bulk ESS.
         min_ess_tail: smallest tail ESS.
         num_degenerate: number of quantities that are constant or contain a value that is not finite; they do not
-            enter the four figures above.
+            enter the figures of the worst.
+        mcse: Monte Carlo standard error of the mean, ``[quantity]``, in the unit of the quantity.
+        max_mcse: largest of these in standard deviations of the quantity over the draws.
     """
 
     rhat: np.ndarray
@@ -40,23 +42,47 @@ class ConvergenceSummary:
     median_ess_bulk: float
     min_ess_tail: float
     num_degenerate: int
+    mcse: np.ndarray
+    max_mcse: float
+
+    def worst(self, count: int, groups: Any = None) -> np.ndarray:
+        """The quantities with the largest R-hat, or without one with the smallest ESS, the worst first.
+
+        Args:
+            count: how many at most.
+            groups: the group of each quantity, ``[quantity]``, such as its row, of which the worst counts; None: each
+                quantity is a group of its own.
+
+        Returns:
+            Indices of quantities that are not degenerate.
+        """
+        ess = np.fmin(self.ess_bulk, self.ess_tail)
+        order = np.lexsort((ess, np.where(np.isnan(self.rhat), np.inf, -self.rhat)))
+        known = order[~np.isnan(ess[order])]
+        if groups is not None:
+            _, first = np.unique(np.asarray(groups)[known], return_index=True)
+            known = known[np.sort(first)]
+        return known[:count]
 
 
 def summarize(values: Any, weights: Any = None) -> ConvergenceSummary:
-    """Compute R-hat and ESS of every quantity, such as monitored predictions or weights.
+    """Compute R-hat, ESS and MCSE of every quantity, such as monitored predictions or weights.
 
     Args:
         values: draws, ``[chain, draw, quantity]``; read in chunks, so the array may be on disk.
         weights: weight of each draw in averages, ``[chain, draw]``, at least 0; None: all are equal.
 
     Returns:
-        R-hat and ESS per quantity, and the worst of them over quantities that are not degenerate.
+        The figures per quantity, and the worst of them over quantities that are not degenerate.
 
     Raises:
         SettingError: ``values`` does not have three dimensions, or ``weights`` do not match them.
     """
     _, num_draws, _ = chains.check_draws(values)
-    rhat, bulk, tail = (of(values, weights) for of in (chains.rhat, chains.ess_bulk, chains.ess_tail))
+    figures = chains.rhat, chains.ess_bulk, chains.ess_tail, chains.mcse_mean
+    rhat, bulk, tail, mcse = (of(values, weights) for of in figures)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        relative = mcse / chains.sd(values, weights)
     degenerate = int(np.isnan(bulk).sum()) if num_draws >= 4 else 0
     return ConvergenceSummary(
         rhat=rhat,
@@ -67,6 +93,8 @@ def summarize(values: Any, weights: Any = None) -> ConvergenceSummary:
         median_ess_bulk=_over_known(bulk, np.median),
         min_ess_tail=_over_known(tail, np.min),
         num_degenerate=degenerate,
+        mcse=mcse,
+        max_mcse=_over_known(relative, np.max),
     )
 
 

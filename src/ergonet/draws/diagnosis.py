@@ -33,6 +33,7 @@ def diagnose(record: Record) -> dict[str, Any]:
         "min_ess_bulk_function": function.min_ess_bulk,
         "median_ess_bulk_function": function.median_ess_bulk,
         "min_ess_tail_function": function.min_ess_tail,
+        "max_mcse_function": function.max_mcse,
         "min_ess_bulk_weights": float(weights.min()) if weights.size else math.nan,
         "median_ess_bulk_weights": float(np.median(weights)) if weights.size else math.nan,
         "mean_gradients_per_draw": float(np.mean(mean_per_draw(record.stats["gradients"]))),

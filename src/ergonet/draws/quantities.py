@@ -71,10 +71,19 @@ def monitor(target: AbstractTarget, positions: np.ndarray) -> np.ndarray:
 
     They are computed in blocks of 128 draws, so that one program does for any number.
     """
+    return _in_blocks(positions, lambda block: _monitor(target, block))
+
+
+def row_densities(rows: PointwiseLogLikelihood, positions: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Log likelihoods `[draw, row]` of the rows with these numbers at positions `[draw, dim]`, in such blocks, too."""
+    return _in_blocks(positions, lambda block: _log_likelihood(rows, block, jnp.asarray(numbers)))
+
+
+def _in_blocks(positions: np.ndarray, evaluate: Callable[[Array], Array]) -> np.ndarray:
     require_jax()
     starts, last = range(0, len(positions), BLOCK), len(positions) - 1
     blocks = [positions[np.minimum(np.arange(start, start + BLOCK), last)] for start in starts]
-    return np.concatenate([np.asarray(_monitor(target, jnp.asarray(one))) for one in blocks])[: len(positions)]
+    return np.concatenate([np.asarray(evaluate(jnp.asarray(one))) for one in blocks])[: len(positions)]
 
 
 def learned_scales(record: Record) -> dict[str, np.ndarray]:

@@ -52,7 +52,7 @@ class Samples(Record):
         return quantities.log_likelihood(self)
 
     def convergence(self) -> ConvergenceSummary:
-        """R-hat and ESS of the monitored quantities, with `weights`."""
+        """R-hat, ESS and Monte Carlo errors of the monitored quantities, with `weights`."""
         return diagnosis.convergence(self)
 
     def diagnostics(self) -> dict[str, Any]:

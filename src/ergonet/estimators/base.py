@@ -96,7 +96,8 @@ class BayesianEstimator(BaseEstimator):
     until: Any = parameter(
         None,
         "An `ergonet.Until`, such as `Until(ess=400, rhat=1.01)`, or a table of its settings: `fit` stops once the "
-        "predictions of training rows are so good. `num_draws` is then the most, by default ten times as many as else.",
+        "predictions, or the score, of training rows are known so well. `num_draws` is then the most, by default ten "
+        "times as many as else.",
     )
     time_limit: float | Any = parameter(
         None,
@@ -151,7 +152,7 @@ class BayesianEstimator(BaseEstimator):
                 devices=self.devices,
                 progress=self.progress,
                 time_limit=self._left(began),
-                until=run.until,
+                until=Until.of(self.until),
             )
         except TimeLimitError as error:
             self._fall_back(error, Rows(self._rows.x, targets, len(self.preprocessing_.classes)), seed=seed)
@@ -209,7 +210,7 @@ class BayesianEstimator(BaseEstimator):
         """Chains and lengths as they were given; `sample` checks them."""
         counts = {name: getattr(self, name) for name in ("num_chains", "num_warmup", "num_draws", "thin")}
         rule = Until.of(self.until)
-        given = {} if rule is None else {f"until_{name}": value for name, value in vars(rule).items()}
+        given = {} if rule is None else {f"until_{name}": value for name, value in rule.settings.items()}
         return RunSettings(**counts, **given, warm_start=self.start)
 
     def _warn(self) -> None:

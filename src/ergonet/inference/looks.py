@@ -4,7 +4,7 @@ Chains wait for each other at a look, so that all of them have the same number o
 stops therefore depends on neither the machine nor interruptions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,15 @@ import numpy as np
 from ergonet._errors import ErgonetError, SettingError
 from ergonet.diagnostics.finding import UNTIL
 from ergonet.draws.contents import POSITIONS
-from ergonet.draws.quantities import BLOCK, monitor
+from ergonet.draws.quantities import BLOCK, monitor, row_densities
 from ergonet.draws.recorder import Recorder
 from ergonet.inference.drive import AbstractStopRule
 from ergonet.inference.jobs import AbstractJob
 from ergonet.inference.until import Until, Verdict, report
-from ergonet.target.capabilities import Monitor
+from ergonet.target.capabilities import Monitor, PointwiseLogLikelihood
 from ergonet.target.contract import AbstractTarget, offers
+
+MOST_ROWS = 256  # whose log densities are computed and held for every draw
 
 
 class Looks(AbstractStopRule):
@@ -39,7 +41,8 @@ class Looks(AbstractStopRule):
         self._rule, self._target, self._recorder, self._most, self._thin = rule, target, recorder, most, thin
         self._next = 0  # draws of each chain at the next look
         self._verdict: Verdict | None = None
-        self._held: np.ndarray | None = None  # predictions of whole blocks of draws, which are not computed again
+        self._predictions, scored = _Known(), rule.scored(target)
+        self._scores = None if scored is None else _Scores(scored)
 
     def reason(self, jobs: Sequence[AbstractJob], recorder: Recorder) -> str:
         """Looks if every chain has come to the look, and lets jobs go on to the next."""
@@ -63,19 +66,13 @@ class Looks(AbstractStopRule):
             job.pause = job.total - (self._most - self._next) * self._thin
 
     def _look(self, count: int) -> None:
-        self._verdict = self._rule.judge(self._values(count))
-
-    def _values(self, count: int) -> Any:
-        """The predictions of the first draws, or else their positions, `[chain, draw, quantity]`."""
         positions = self._recorder.store.field(POSITIONS)
-        if not offers(self._target, Monitor):
-            return np.asarray(positions[:, :count])
-        begun = 0 if self._held is None else self._held.shape[1]
-        fresh = [monitor(self._target, np.asarray(positions[chain, begun:count])) for chain in range(len(positions))]
-        values = np.stack(fresh)
-        values = values if self._held is None else np.concatenate([self._held, values], axis=1)
-        self._held = values[:, : count // BLOCK * BLOCK]
-        return values
+        values = (
+            self._predictions.first(count, positions, lambda drawn: monitor(self._target, drawn))
+            if offers(self._target, Monitor)
+            else np.asarray(positions[:, :count])
+        )
+        self._verdict = self._rule.judge(values, None if self._scores is None else self._scores.first(count, positions))
 
     def notes(self) -> dict[str, Any]:
         """The rule and what the last look has found; there is one at the end of a run that was not stopped."""
@@ -86,3 +83,30 @@ class Looks(AbstractStopRule):
 
     def error(self, jobs: Sequence[AbstractJob]) -> ErgonetError:
         return SettingError("`until` stopped a run before it had a draw.")  # it does not: it looks at draws
+
+
+class _Known:
+    """Values of draws, of which those of whole blocks are kept, so that they are not computed again."""
+
+    def __init__(self):
+        self._held: np.ndarray | None = None
+
+    def first(self, count: int, positions: Any, evaluate: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """The values `[chain, draw, ...]` of the first draws, where `evaluate` gives those of positions of a chain."""
+        begun = 0 if self._held is None else self._held.shape[1]
+        values = np.stack([evaluate(np.asarray(positions[chain, begun:count])) for chain in range(len(positions))])
+        values = values if self._held is None else np.concatenate([self._held, values], axis=1)
+        self._held = values[:, : count // BLOCK * BLOCK]
+        return values
+
+
+class _Scores:
+    """Log densities of rows, at most `MOST_ROWS` of them, evenly spaced."""
+
+    def __init__(self, rows: PointwiseLogLikelihood):
+        count = min(rows.num_rows, MOST_ROWS)
+        self._rows, self._numbers, self._known = rows, np.arange(count) * rows.num_rows // count, _Known()
+
+    def first(self, count: int, positions: Any) -> np.ndarray:
+        """Those of the first draws, `[chain, draw, row]`."""
+        return self._known.first(count, positions, lambda drawn: row_densities(self._rows, drawn, self._numbers))

@@ -107,8 +107,9 @@ def sample(
             `ergonet.execution.dask.DaskExecutor`; None: worker threads.
         progress: whether to show progress, or an `AbstractProgress`.
         time_limit: seconds after which the run stops and returns its draws, above 0; Ctrl-C does the same.
-        until: stops the run once its monitored predictions are good enough, such as `Until(ess=400, rhat=1.01)`, or a
-            table of its settings; not for minibatch kernels. `about["until"]` says what was found; None: no such rule.
+        until: stops the run once its monitored predictions, or a score, are known well enough, such as
+            `Until(ess=400, rhat=1.01)`, or a table of its settings; not for minibatch kernels. `about["until"]` says
+            what was found; None: no such rule.
         resume: continue the run in `store`, if there is one, or else start it. A run that was killed or stopped, in its
             warm-up too, goes on from its last checkpoint, and a larger `num_draws` adds draws to one that is complete;
             the draws are those of an uninterrupted run, bit for bit. Everything else must be as it was, except
@@ -142,7 +143,7 @@ def sample(
     validate_plugins(retention, callback, executor)
     chosen, rule = _chosen(warm_start, target), Until.of(until)
     thinned = _thinning(kernel, int(thin), int(num_draws), retention)
-    validate_until(rule, kernel, retention, num_chains=num_chains, num_draws=thinned.num_draws)
+    validate_until(rule, target, kernel, retention, num_chains=num_chains, num_draws=thinned.num_draws)
     validate_size(target, kernel, int(num_chains))
     placement = place(devices, num_chains).over(executor)
     plan = RunPlan(

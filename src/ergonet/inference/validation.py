@@ -102,11 +102,14 @@ def validate_plugins(retention: Any, callback: Any, executor: Any) -> None:
             raise SettingError(f"`{name}` must be None or such as {example}, got {value!r}.")
 
 
-def validate_until(until: Until | None, kernel: Any, retention: Any, *, num_chains: int, num_draws: int) -> None:
+def validate_until(
+    until: Until | None, target: AbstractTarget, kernel: Any, retention: Any, *, num_chains: int, num_draws: int
+) -> None:
     """Validate that a stop rule can judge a run; None is allowed.
 
     Raises:
-        SettingError: it cannot.
+        CapabilityError: it judges a score, and there is no log likelihood by rows.
+        SettingError: it cannot for another reason.
     """
     if until is None:
         return
@@ -119,7 +122,7 @@ def validate_until(until: Until | None, kernel: Any, retention: Any, *, num_chai
         raise SettingError(
             f"`until` judges all draws, of which `retention={retention}` stores the last. Use `Every(n)` or none."
         )
-    until.check(num_chains=num_chains, num_draws=num_draws)
+    until.check(target, num_chains=num_chains, num_draws=num_draws)
 
 
 def validate_init(init: Any, dim: int, num_chains: int, kernel: Any) -> np.ndarray | None:

@@ -199,8 +199,7 @@ class BayesianNetwork(eqx.Module):
         model, targets = prepared(self, y, self.num_outputs(inputs), weights)
         targets = targets.astype(x.dtype)
         shown = x if reference is None else checked_rows("reference", reference)
-        chosen = choose_reference_rows(shown.reshape(shown.shape[0], -1), count=NUM_REFERENCE_ROWS)
-        shown = self.network.prepare(shown[np.asarray(chosen)])
+        shown = self.network.prepare(shown[choose_reference_rows(shown, count=NUM_REFERENCE_ROWS)])
         if len(x) > SMALLEST and not self.network.rows_interact:
             index = padded_index(len(x))
             inputs, targets, count = self.network.prepare(x[index]), targets[:, index], np.int32(len(x))

@@ -9,6 +9,7 @@ from ergonet.plots.calibration import coverage_plot, reliability_diagram, risk_p
 from ergonet.plots.chains import convergence_plot, log_posterior_trace, rank_plot
 from ergonet.plots.checking import check_ranks, check_scores
 from ergonet.plots.explanation import dependence_plot, importance_plot
+from ergonet.plots.function_space import chain_intervals, chain_map_plot
 from ergonet.plots.hyperparameters import relevance_plot, scales_plot
 from ergonet.plots.images import uncertain_images
 from ergonet.plots.named import forest_plot, pair_plot, predictive_plot, trace_plot
@@ -20,6 +21,8 @@ from ergonet.plots.transitions import energy_plot, transitions_plot
 from ergonet.plots.uncertainty import uncertainty_by_group
 
 __all__ = [
+    "chain_intervals",
+    "chain_map_plot",
     "check_ranks",
     "check_scores",
     "convergence_plot",

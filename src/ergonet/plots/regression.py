@@ -19,7 +19,8 @@ def prediction_vs_truth(
 ) -> Axes:
     """Plot predictive intervals against true values; intervals that miss the true value have another color.
 
-    With more than 400 rows, 400 evenly spaced ones in the order of the true values are shown.
+    With more than 400 rows, 400 evenly spaced ones in the order of the true values are shown. Intervals are cut where
+    they go beyond the true and predicted values by more than the range of these.
 
     Args:
         mean: predictive means of one target, ``[rows]``.
@@ -40,13 +41,18 @@ def prediction_vs_truth(
     inside = (lower <= truth) & (truth <= upper)
     ends = np.concatenate([truth, mean])
     limits = [ends.min(), ends.max()]
+    room = limits[1] - limits[0]
+    low, high = max(lower.min(), limits[0] - room), min(upper.max(), limits[1] + room)
+    cut = int(np.sum((lower < low) | (upper > high)))
     axes.plot(limits, limits, color=canvas.MUTED, linewidth=1, linestyle=(0, (3, 2)))
     for chosen, color, place in ((inside, canvas.SERIES[0], "inside"), (~inside, canvas.BAD, "outside")):
         if chosen.any():
             label = f"truth {place}: {chosen.sum()}"
-            axes.vlines(truth[chosen], lower[chosen], upper[chosen], color=color, alpha=0.3, linewidth=1)
+            shown_ends = np.clip([lower[chosen], upper[chosen]], low, high)
+            axes.vlines(truth[chosen], *shown_ends, color=color, alpha=0.3, linewidth=1)
             axes.plot(truth[chosen], mean[chosen], "o", color=color, markersize=3, label=label)
-    axes.set_xlabel(f"true {canvas.short(name)}")
+    beyond = f" ({cut} of the intervals end beyond the picture)" if cut else ""
+    axes.set_xlabel(f"true {canvas.short(name)}{beyond}")
     axes.set_ylabel(f"predicted {canvas.short(name)}")
     canvas.legend(axes, columns=2, above=True)
     return axes

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from ergonet import plots
-from ergonet.diagnostics import ConvergenceSummary, e_bfmi, summarize
+from ergonet.diagnostics import e_bfmi
 from ergonet.diagnostics.energy import has_momentum
-from ergonet.report import ensemble, wording
+from ergonet.report import ensemble, function_space, wording
 from ergonet.report.pictures import Picture, draw
 from ergonet.report.record import RunRecord
 
@@ -15,9 +15,11 @@ from ergonet.report.record import RunRecord
 def pictures(record: RunRecord) -> list[Picture]:
     """Convergence, ranks, trace, energies and transitions, as far as the run recorded them."""
     made = []
-    functions = record.evaluation.get("function_draws")
-    if functions is not None and functions.ndim == 3 and functions.shape[2]:
-        made.extend(_of_functions(functions, record.stats.get("weight")))
+    found = function_space.Monitored.of(record)
+    if found is not None:
+        made.extend(function_space.pictures(found))
+        worst = found.summary.worst(1)
+        made.extend(_ranks(found.values[:, :, one], "ranks-function", "the worst-mixing prediction") for one in worst)
     stats, early = record.stats, record.warmup_stats
     if _has_draws(stats.get("lp")):
         made.append(_trace(stats["lp"], early.get("lp")))
@@ -55,41 +57,6 @@ def by_chain(record: RunRecord) -> dict[str, Any] | None:
 
 def _has_draws(values: np.ndarray | None) -> bool:
     return values is not None and values.ndim == 2 and values.size > 0
-
-
-def _of_functions(functions: np.ndarray, weights: np.ndarray | None) -> list[Picture]:
-    summary = summarize(functions, weights)
-    chains = functions.shape[0]
-    svg = draw(
-        "convergence",
-        lambda: plots.convergence_plot(summary.rhat, summary.ess_bulk, num_chains=chains)[0],
-    )
-    left_out = (
-        f" {wording.plural(summary.num_degenerate, 'constant prediction')} left out." if summary.num_degenerate else ""
-    )
-    convergence = Picture(
-        title="Do the chains make the same predictions?",
-        svg=svg,
-        caption=(
-            "R-hat should be near 1 for every prediction: then all chains make the same. Effective draws are the "
-            f"number of independent draws that the correlated draws are worth: farther right is better.{left_out}"
-        ),
-        alternative=(
-            f"Two histograms over {functions.shape[2]} monitored predictions. Largest R-hat: "
-            f"{wording.number(summary.max_rhat, 4)}. Effective draws: fewest "
-            f"{wording.number(summary.min_ess_bulk)}, median {wording.number(summary.median_ess_bulk)}."
-        ),
-    )
-    worst = _worst(summary)
-    if worst is None:
-        return [convergence]
-    return [convergence, _ranks(functions[:, :, worst], "ranks-function", "the worst-mixing prediction")]
-
-
-def _worst(summary: ConvergenceSummary) -> int | None:
-    if not np.isnan(summary.max_rhat):
-        return int(np.nanargmax(summary.rhat))
-    return None if np.isnan(summary.min_ess_bulk) else int(np.nanargmin(summary.ess_bulk))
 
 
 def _ranks(values: np.ndarray, name: str, what: str) -> Picture:

@@ -84,8 +84,23 @@ def _sureness(metrics: Mapping[str, Any]) -> str:
         direction = held_out.miscalibration(metrics)
         return f"Do not take the stated {what} at face value, because they are {direction}: {measured}."
     if not advice.are_draws_sound(metrics):
-        return f"Nothing on these rows contradicts the stated {what} ({measured}), but other draws may change them."
-    return f"Nothing on these rows contradicts the stated {what}: {measured}."
+        said = f"The stated {what} are {direction}" if (direction := _slightly(test)) else _nothing(what)
+        return f"{said} ({measured}), but other draws may change them."
+    if direction := _slightly(test):
+        return f"The stated {what} are slightly {direction}, by less than this page calls a problem: {measured}."
+    return f"{_nothing(what)}: {measured}."
+
+
+def _nothing(what: str) -> str:
+    return f"Nothing on these rows contradicts the stated {what}"
+
+
+def _slightly(test: Mapping[str, Any]) -> str:
+    """In which direction stated uncertainties are off by more than chance and two standard errors; empty: in none."""
+    gap, spread = wording.real(test, "calibration"), wording.real(test, "calibration_standard_error")
+    chance, direction = wording.real(test, "calibration_by_chance") or 0.0, held_out.miscalibration({"test": test})
+    is_off = gap is not None and spread is not None and gap - 2 * spread > chance
+    return direction if is_off and direction != held_out.UNEVEN else ""
 
 
 def _next(metrics: Mapping[str, Any]) -> str:

@@ -25,10 +25,12 @@ class RunRecord:
             and ``epistemic [rows]`` in nats. Regression, in the unit of the target: ``mean``, ``sd`` and ``truth
             [rows, targets]``, ``quantiles [level, rows, targets]``, ``levels [level]``, ``noise_sd``, and the
             probability integral ``transform [rows, targets]``. Both: ``test_rows [rows]``, indices in the table, and
-            ``function_draws [chain, draw, quantity]``, monitored predictions. With learned scales: ``scale_names
-            [scale]``, ``scale_draws [chain, draw, scale]``, ``scale_prior [draw, scale]``, and if every input has a
-            scale, ``input_names [input]`` and ``input_draws [chain, draw, input]``. For tables: ``importance_names
-            [column]`` with ``importance [loss of log score, standard error, repeats; column]``, and
+            ``function_draws [chain, draw, quantity]``, monitored predictions, output by output; their rows are
+            ``reference_rows [row]``, indices in the table, or without test rows among the training rows, with the input
+            of each that is farthest from the middle, ``reference_inputs [row]``, as text. With learned scales:
+            ``scale_names [scale]``, ``scale_draws [chain, draw, scale]``, ``scale_prior [draw, scale]``, and if every
+            input has a scale, ``input_names [input]`` and ``input_draws [chain, draw, input]``. For tables:
+            ``importance_names [column]`` with ``importance [loss of log score, standard error, repeats; column]``, and
             ``dependence_names [column]`` with, for each of them, ``dependence_0_values [point]`` and
             ``dependence_0 [mean, 5 %, 95 %; point, target]``, and so on.
         stats: statistics of the stored draws, ``[chain, draw]`` each, any of which may be missing: ``lp``,

@@ -3,7 +3,17 @@
 from os import PathLike
 from pathlib import Path
 
-from ergonet.report import baselines, explanation, hyperparameters, mixing, opening, overview, predictions, wording
+from ergonet.report import (
+    baselines,
+    explanation,
+    function_space,
+    hyperparameters,
+    mixing,
+    opening,
+    overview,
+    predictions,
+    wording,
+)
 from ergonet.report.pages import fill, replace_page
 from ergonet.report.record import RunRecord
 
@@ -39,6 +49,7 @@ def _render(record: RunRecord) -> str:
         "mixing": mixing.pictures(record),
         "explained": explanation.pictures(record),
         "learned": hyperparameters.pictures(record),
+        "worst": function_space.table(record),
         "chains": mixing.by_chain(record),
         "cost": overview.cost(record),
         "settings": list(wording.flat_settings(record.settings)),

@@ -11,7 +11,8 @@ import pytest
 import ergonet
 from ergonet._errors import RunDirectoryError, TimeLimitError
 from ergonet.assembly.settings import resolve
-from ergonet.cli import fitting, prior_check
+from ergonet.cli import evaluation, fitting, prior_check
+from ergonet.datasets import registry
 from ergonet.draws.store import ZarrStore
 
 MOONS = resolve("two-moons", {}, {})
@@ -103,3 +104,19 @@ def test_a_picture_is_not_overwritten_unasked(tmp_path):
     with pytest.raises(RunDirectoryError, match=r"photo.png' exists already.*--overwrite"):
         prior_check.run(resolve("no-such-file.csv", {}, {}), num_draws=1, out=str(photo), overwrite=False)
     assert photo.read_bytes() == b"a cat"
+
+
+def test_the_report_names_the_rows_whose_predictions_are_monitored():
+    for fraction in (0.5, 0.0):
+        dataset = registry.load("diabetes", test_fraction=fraction, seed=0)
+        found = evaluation.reference_points(dataset)
+        model = ergonet.BayesianNetwork(
+            ergonet.MLP([10, 2, 1]), ergonet.priors.Normal(), ergonet.likelihoods.Gaussian()
+        )
+        monitored = np.asarray(fitting.condition(model, dataset).reference).T
+        rows = found["reference_rows"]
+        x = dataset.x_test[np.searchsorted(dataset.test_rows, rows)] if fraction else dataset.x_train[rows]
+        np.testing.assert_array_equal(x, monitored)
+        column = int(np.argmax(np.abs(monitored[3])))
+        name = dataset.preprocessing.encoded_names[column]
+        assert found["reference_inputs"][3] == f"{name} {monitored[3, column]:+.1f} sd"

@@ -111,7 +111,7 @@ def test_fits_are_resumed_extended_and_replayed(tmp_path, monkeypatch):
 def test_a_fit_with_a_stop_rule_is_resumed_and_extended(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(checkpoint, "EVERY_SECONDS", 0.0)
-    ruled = [*FIT, "--draws", "900", "--until-ess", "40", "--until-minimum", "20"]
+    ruled = [*FIT, "--draws", "900", "--until-ess", "40", "--until-minimum", "20", "--until-score-mcse", "0.05"]
     assert "The stop rule is met after" in call(*ruled, "--out", "whole").stdout
     with monkeypatch.context() as patch:
         patch.setattr(signals.BetweenChunks, "tick", press_once())
@@ -120,6 +120,7 @@ def test_a_fit_with_a_stop_rule_is_resumed_and_extended(tmp_path, monkeypatch):
     assert_same_run(tmp_path / "run", tmp_path / "whole")
     drawn = metrics_of(tmp_path / "run")["num_draws"]
     assert 20 <= drawn < 900
+    assert "(at most 0.05) of the mean log score of held-out rows" in metrics_of(tmp_path / "run")["until"]["sentence"]
     assert f"run is complete: {drawn} draws of each of 2 chains" in call("resume", "run").stdout
     call("extend", "run", "--draws", "10")
     found = metrics_of(tmp_path / "run")

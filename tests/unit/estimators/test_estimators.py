@@ -204,7 +204,7 @@ def test_a_time_limit_keeps_the_draws_and_says_so(line, monkeypatch):
 
 
 def test_a_fit_goes_on_until_its_predictions_are_good_enough(line):
-    ruled = BayesianRegressor(**settings(num_draws=2000), until={"mcse": 1.0, "minimum": 40}, random_state=0)
+    ruled = BayesianRegressor(**settings(num_draws=2000), until={"mcse": 1.0, "ess": 1, "minimum": 40}, random_state=0)
     found = copy_of(ruled).fit(*line).samples_
     assert found.num_draws == 40
     assert found.about["until"]["met"]

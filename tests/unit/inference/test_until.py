@@ -8,13 +8,15 @@ import pytest
 
 import ergonet
 from ergonet import SGHMC, Until
-from ergonet._errors import SamplingWarning, SettingError
+from ergonet._errors import CapabilityError, SamplingWarning, SettingError
+from ergonet.diagnostics import mcse_score
 from ergonet.draws import checkpoint
 from ergonet.draws.retention import Every, Last
+from ergonet.draws.samples import Samples
 from ergonet.inference.trajectory_jobs import TrajectoryJob
 from ergonet.inference.until import Verdict
 from tests.minibatches import linear_regression
-from tests.sampling import draw
+from tests.sampling import draw, gaussian_target
 from tests.unit.inference.test_resume import assert_resumes
 from tests.unit.inference.test_stopping import Heard
 
@@ -54,7 +56,7 @@ def test_a_run_stops_at_the_first_look_at_which_its_rule_is_met(whole, ruled):
     found, judged = ruled.about["until"], ruled.diagnostics()
     assert found["met"]
     assert found["num_draws"] == stop
-    assert found["rule"] == {"ess": 60.0, "rhat": 1.2, "mcse": None, "minimum": 20}
+    assert found["rule"] == {"ess": 60.0, "rhat": 1.2, "mcse": None, "score_mcse": None, "minimum": 20}
     assert found["ess"] == pytest.approx(min(judged["min_ess_bulk_function"], judged["min_ess_tail_function"]))
     assert found["rhat"] == pytest.approx(judged["max_rhat_function"])
 
@@ -78,7 +80,9 @@ def test_a_run_that_does_not_meet_its_rule_warns_and_has_all_draws(whole):
     assert not samples.about["until"]["met"]
     with pytest.warns(SamplingWarning, match=r"R-hat .* \(at most 1\.00001\).* More draws may not help"):
         draw(num_draws=100, until=Until(rhat=1.00001, minimum=20))
-    with pytest.warns(SamplingWarning, match=r"MCSE 0\.\d+ \(at most 0\.001\)"):
+    with pytest.warns(
+        SamplingWarning, match=r"ESS \d+ \(at least 100\), MCSE 0\.\d+ \(at most 0\.001\) of the worst prediction\."
+    ):
         draw(num_draws=100, until=Until(mcse=0.001, minimum=100))
 
 
@@ -138,7 +142,10 @@ def test_a_look_at_quantities_without_figures_meets_nothing():
         ({"mcse": -0.1}, r"`Until\(mcse=\.\.\.\)` must be a number above 0"),
         ({"ess": "400"}, "must be a number above 0, got '400'"),
         ({"ess": 400, "minimum": 3}, r"`Until\(minimum=\.\.\.\)` must be an integer of at least 4, got 3"),
-        ({"minimum": 100}, "needs a bound: give `ess`, `rhat` or `mcse`"),
+        ({"minimum": 100}, "needs a bound: give `ess`, `rhat`, `mcse` or `score_mcse`"),
+        ({"score_mcse": 0}, r"`Until\(score_mcse=\.\.\.\)` must be a number above 0"),
+        ({"score_mcse": 0.1, "held_out": 3}, r"`Until\(held_out=\.\.\.\)` must be a target such as .*, got 3"),
+        ({"ess": 9, "held_out": gaussian_target()}, r"`Until\(held_out=\.\.\.\)` is for .*give `score_mcse`"),
         (400, r"`until` must be None or such as `ergonet\.Until\(ess=400\)`, got 400"),
         ({"es": 400}, "`until` has no setting 'es'.*ess"),
     ],
@@ -159,6 +166,64 @@ def test_rules_that_cannot_be_met_are_refused(settings, said):
 def test_runs_that_a_rule_cannot_judge_are_refused(settings, said):
     with pytest.raises(SettingError, match=said):
         draw(**settings)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    """A model with its data and held-out rows, and a run of it without a rule."""
+    random = np.random.default_rng(8)
+    x = random.normal(size=(40, 2)).astype(np.float32)
+    y = np.sin(x[:, 0]) + 0.3 * random.normal(size=40).astype(np.float32)
+    model = ergonet.BayesianNetwork(ergonet.MLP([2, 3, 1]), ergonet.priors.Normal(), ergonet.likelihoods.Gaussian(0.3))
+    target = model.condition(x[:30], y[:30])
+    return model, target, (x[30:], y[30:]), draw(target=target, kernel=NUTS, num_draws=100)
+
+
+NUTS = ergonet.NUTS(max_doublings=3)
+OF_SCORE = {"ess": 4, "score_mcse": 0.015, "minimum": 20}
+
+
+def test_a_run_stops_once_the_score_of_held_out_rows_is_known(tmp_path, regression):
+    model, target, rows, whole = regression
+    rule = Until(**OF_SCORE, held_out=model.condition(*rows))
+
+    def run(**settings):
+        return draw(target=target, kernel=NUTS, num_draws=1000, until=rule, **settings)
+
+    found = run()
+    said = found.about["until"]
+    assert LOOKS[0] < found.num_draws < LOOKS[-1]
+    np.testing.assert_array_equal(found.positions, whole.positions[:, : found.num_draws])
+    density = Samples(**{**vars(found), "target": model.condition(*rows)}).log_likelihood()
+    assert said["score_mcse"] == pytest.approx(mcse_score(density), rel=1e-4)
+    assert "MCSE 0.01" in said["sentence"]
+    assert "(at most 0.015) of the mean log score of held-out rows" in said["sentence"]
+    assert_resumes(tmp_path, run, phases={"warm-up": 3, "sampling": 4})
+    again = run(store=tmp_path / "whole" / "run", resume=True)
+    assert again.about["until"] == said
+
+
+def test_without_held_out_rows_the_score_is_that_of_the_fit(regression):
+    _, target, _, whole = regression
+    said = draw(target=target, kernel=NUTS, num_draws=1000, until=OF_SCORE).about["until"]
+    density = whole.log_likelihood()[:, : said["num_draws"]]
+    assert said["score_mcse"] == pytest.approx(mcse_score(density), rel=1e-4)
+    assert "of the mean log score of the rows of the fit" in said["sentence"]
+
+
+def test_scores_need_rows_of_the_same_model(regression):
+    model, _, rows, _ = regression
+    with pytest.raises(CapabilityError, match=r"`Until\(score_mcse=\.\.\.\)` needs the log likelihood of each row"):
+        draw(num_draws=1000, until=OF_SCORE)
+    with pytest.raises(SettingError, match=r"has 13 coordinates, but the target has 5"):
+        draw(num_draws=1000, until=Until(**OF_SCORE, held_out=model.condition(*rows)))
+
+
+def test_errors_count_only_from_enough_effective_draws():
+    values = np.random.default_rng(3).normal(size=(2, 30, 1))
+    assert not Until(mcse=1).judge(values).is_met
+    assert Until(mcse=1, ess=10).judge(values).is_met
+    assert not Until(score_mcse=1).judge(values, values).is_met
 
 
 def test_minibatch_kernels_have_no_such_rule():

@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ergonet import plots
+from ergonet.diagnostics import chain_map
 
 
 def drawn(figure):
@@ -145,3 +146,23 @@ def test_a_notebook_shows_every_new_figure_as_it_is(draws):
     figures = [plots.rank_plot(draws).figure, plots.convergence_plot(np.ones(3), np.ones(3), num_chains=2)[0].figure]
     for figure in figures:
         assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_the_map_shows_every_chain_with_its_number_and_honest_axes():
+    found = chain_map(np.random.default_rng(0).normal(size=(5, 100, 3)))
+    assert found is not None
+    axes = plots.chain_map_plot(found)
+    assert [text.get_text() for text in axes.texts] == ["0", "1", "2", "3", "4"]
+    drawn = np.array([line.get_xydata()[0] for line in axes.lines if line.get_markersize() == 8])
+    np.testing.assert_allclose(drawn, found.points)
+    assert axes.get_xlabel() == f"axis 1: {100 * found.shares[0]:.0f} % of squared distances"
+    assert plots.chain_map_plot(None).texts
+
+
+def test_intervals_of_chains_are_those_of_their_draws():
+    values = np.random.default_rng(0).normal(size=(3, 100, 2))
+    axes = plots.chain_intervals(values, ["row 3", "row 8"])
+    assert [each.get_title(loc="left") for each in axes] == ["row 3", "row 8"]
+    thin = axes[1].collections[2].get_segments()[0]
+    np.testing.assert_allclose(thin[:, 0], np.quantile(values[1, :, 1], (0.05, 0.95)))
+    assert len(plots.chain_intervals(np.ones((20, 2, 1)), ["constant"])[0].lines) == 16

@@ -51,7 +51,8 @@ def test_the_page_says_it(tmp_path, records):
     found = [compared(0.5), compared(0.0, "LOO"), "Log evidence is not compared."]
     page = write_comparison(found, named, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<strong>first predicts better than the others, by more than the noise.</strong>" in page
-    assert "Which run predicts best? LOO" in page
+    assert "Which run predicts best, by LOO?" in page
+    assert "bad k" not in page  # there are none to show
     assert "is noise" in page
     assert "Log evidence is not compared." in page
     assert '<a href="first/report.html">' in page

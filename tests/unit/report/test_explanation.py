@@ -59,4 +59,4 @@ def test_print_shows_what_is_collapsed_and_cuts_nothing(tmp_path):
     style = page[page.index("@media print") : page.index("</style>")]
     assert "details::details-content { display: block; content-visibility: visible;" in style
     assert "break-inside: avoid" in style
-    assert ".scroll { overflow: visible; }" in style
+    assert ".scroll { overflow: visible; background: none; }" in style

@@ -82,6 +82,17 @@ def test_counts_and_one_baseline_too_few(numbers):
     assert error.endswith("no simpler method was fitted to compare this with.")
 
 
+def test_what_is_slightly_off_is_said_and_is_no_problem(classes):
+    off = {"calibration": 0.085, "calibration_standard_error": 0.011, "calibration_by_chance": 0.032}
+    off |= {"overconfidence": -0.085, "overconfidence_standard_error": 0.011}
+    first, *_, sure, _ = said(changed(classes, "test", **off))
+    assert first == "Every check of the draws passed: the results can be used."
+    assert sure.startswith("The stated probabilities are slightly underconfident, by less than this page calls")
+    assert "8.5 % on average" in sure
+    by_chance = off | {"calibration_by_chance": 0.07}
+    assert said(changed(classes, "test", **by_chance))[-2].startswith("Nothing on these rows contradicts")
+
+
 @pytest.mark.parametrize(("mean", "direction"), [(0.3, "overconfident"), (-0.3, "underconfident")])
 def test_miscalibrated(classes, mean, direction):
     metrics = changed(classes, "test", calibration=0.3, overconfidence=mean)
