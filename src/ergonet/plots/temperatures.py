@@ -51,6 +51,6 @@ def temperature_plot(found: "TemperatureSweep", quantity: str = "log_score", *, 
         axes.minorticks_off()
     axes.set_xlabel("temperature T")
     unit = ", nats per row" if quantity == "log_score" else ""
-    axes.set_ylabel(f"{found.title(quantity)} minus that at T = 1{unit}")
+    axes.set_ylabel(f"{found.title(quantity)} minus T = 1{unit}")
     canvas.legend(axes, columns=4, above=True)
     return axes

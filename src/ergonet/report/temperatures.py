@@ -44,7 +44,7 @@ def write_sweep(
         "pictures": [_picture(found, quantity) for quantity in _QUESTIONS],
         "table": found.table(),
         "about": f"{about} {found.lines()[0][:1].upper()}{found.lines()[0][1:]}.",
-        "settings": list(wording.flat_settings(settings)),
+        "settings": [(name, value) for name, value in wording.flat_settings(settings) if value],
     }
     return replace_page(Path(path), fill("temperatures.html", content))
 

@@ -34,7 +34,7 @@ def test_noise_is_gray_and_the_direction_of_a_score_is_known(quantity, better):
     assert drawn["better"].lines[0].get_color() == canvas.GOOD
     assert drawn["noise"].lines[0].get_color() == canvas.MUTED
     assert list(drawn["better"].lines[0].get_xdata()) == [2.0]
-    assert "minus that at T = 1" in axes.get_ylabel()
+    assert "minus T = 1" in axes.get_ylabel()
 
 
 def test_one_temperature_is_a_picture_too():
