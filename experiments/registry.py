@@ -45,6 +45,10 @@ REPRODUCTIONS: "Registry[Experiment]" = Registry(
         "lau-metric": Entry(
             "experiments.lau2018.metric:EXPERIMENT", about="Lau2018, Table 4.10: dense, diagonal and identity metric"
         ),
+        "lau-waic": Entry(
+            "experiments.lau2018.waic:EXPERIMENT",
+            about="Lau2018, Table 4.14: WAIC by units, and whether any criterion chooses well",
+        ),
         "choo-verify": Entry(
             "experiments.choo2000.verify:EXPERIMENT", about="Choo2000, Figs. 5.7, 5.8: three methods, one posterior"
         ),
@@ -106,6 +110,10 @@ REPRODUCTIONS: "Registry[Experiment]" = Registry(
         ),
         "ask-posterior": Entry(
             "experiments.ask2022.posterior:EXPERIMENT", about="Ask2022, Fig. 7.5: the posterior of pairs of weights"
+        ),
+        "cold-posteriors": Entry(
+            "experiments.wenzel2020.cold:EXPERIMENT",
+            about="After Wenzel2020: temperatures of a posterior on digits and two tables",
         ),
         "kim-mixture": Entry(
             "experiments.kim2018.mixture:EXPERIMENT", about="Kim2018, Table 4.1: two normals in two parts, joined"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ergonet.models.network import MLP
     from ergonet.models.network_posterior import BayesianNetwork
     from ergonet.models.streamed_posterior import stream
+    from ergonet.models.tempered import tempered
     from ergonet.partition.evidence import evidence
     from ergonet.prediction.predictive import Predictor, predict
     from ergonet.prediction.prior_check import prior_predictive
@@ -73,6 +74,7 @@ _HOMES = {
     "ConvNet": "ergonet.models.convnet",
     "MLP": "ergonet.models.network",
     "stream": "ergonet.models.streamed_posterior",
+    "tempered": "ergonet.models.tempered",
     "ConstrainedHMC": "ergonet.samplers.constrained",
     "DaskExecutor": "ergonet.execution.dask",
     "InProcess": "ergonet.execution.in_process",
@@ -196,6 +198,7 @@ __all__ = [
     "schedules",
     "selections",
     "stream",
+    "tempered",
 ]
 
 

@@ -32,6 +32,7 @@ FIXED, WINDOWED = "tests/laws/test_fixed_trajectory.py", "tests/laws/test_window
 ESTIMATORS = "tests/unit/estimators/test_estimators.py"
 ENCODING, LIKELIHOODS = "tests/unit/datasets/test_encoding.py", "tests/unit/models/test_likelihoods.py"
 BOXES = "tests/laws/test_box.py"
+TEMPERED, SWEEPS = "tests/unit/models/test_tempered.py", "tests/unit/comparison/test_temperatures.py"
 
 FAULTS = (
     # Five that no test of the first suite caught.
@@ -354,5 +355,33 @@ FAULTS = (
         "growth = (dim - 1) * ",
         "growth = 0.5 * (dim - 1) * ",
         (JOINT, "mams"),
+    ),
+    Fault(
+        "the prior of a tempered posterior stays as it is",
+        "models/tempered.py",
+        "of_prior = of_rows if form == Tempering.POSTERIOR else jnp.ones_like(of_rows)",
+        "of_prior = jnp.ones_like(of_rows)",
+        (TEMPERED, "density_of_its_closed_form"),
+    ),
+    Fault(
+        "minibatches of a tempered posterior temper the prior in either form",
+        "models/tempered.py",
+        "self.of_prior - self.of_rows",
+        "0 * self.of_prior",
+        (TEMPERED, "two_forms"),
+    ),
+    Fault(
+        "differences between temperatures are not paired",
+        "comparison/scored.py",
+        "standard_error(self.rows - other.rows)",
+        "float(np.hypot(self.error, other.error))",
+        (SWEEPS, "paired"),
+    ),
+    Fault(
+        "differences between temperatures leave out Monte Carlo errors",
+        "comparison/temperatures.py",
+        "one.apart(base) ** 2 + one.chance**2 + base.chance**2",
+        "one.apart(base) ** 2",
+        (SWEEPS, "monte_carlo"),
     ),
 )

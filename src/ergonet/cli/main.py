@@ -23,6 +23,7 @@ from ergonet.cli.errors import BAD_INPUT, errors_in_one_line
 from ergonet.cli.options import Given, Overwrite, Run, SettingsFile, completing, option, resolved, takes
 from ergonet.cli.recalibrating import recalibrate
 from ergonet.cli.serving import serve
+from ergonet.cli.tempering import temper
 from ergonet.inference.waiting import is_working
 from ergonet.runs.directory import RunDirectory
 
@@ -295,6 +296,7 @@ def diagnose(run: Run, *, strict: Strict = False) -> None:
 
 app.command(short_help="Print the log evidence of the model of a run.")(evidence)
 app.command(short_help="Compare runs by what they predict.")(compare)
+app.command(short_help="Compare temperatures of the posterior.")(temper)
 
 
 @app.command(short_help="Check every file of a run for damage.")

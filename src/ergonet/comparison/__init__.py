@@ -1,6 +1,7 @@
 """Comparison of models by what they predict, and of chains by their weights.
 
-Leave-one-out, WAIC, held-out rows, cross-validation and stacking; and `align`, which removes symmetries of networks.
+Leave-one-out, WAIC, held-out rows, cross-validation and stacking; `temperature_sweep`, a posterior at several
+temperatures; and `align`, which removes symmetries of networks.
 """
 
 from ergonet.comparison.alignment import Alignment, align
@@ -8,6 +9,7 @@ from ergonet.comparison.criteria import Elpd, held_out, loo, waic
 from ergonet.comparison.folds import cross_validate, refit
 from ergonet.comparison.stacked import Stacked
 from ergonet.comparison.table import Comparison, compare
+from ergonet.comparison.temperatures import TemperatureSweep, temperature_sweep
 from ergonet.comparison.weights import pseudo_bma_weights, stacking_weights
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "Comparison",
     "Elpd",
     "Stacked",
+    "TemperatureSweep",
     "align",
     "compare",
     "cross_validate",
@@ -23,5 +26,6 @@ __all__ = [
     "pseudo_bma_weights",
     "refit",
     "stacking_weights",
+    "temperature_sweep",
     "waic",
 ]

@@ -9,6 +9,7 @@ from ergonet._errors import CapabilityError
 from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.draws.samples import Samples
 from ergonet.models.network_posterior import AbstractNetworkPosterior, BayesianNetwork
+from ergonet.models.tempered import TemperedPosterior
 from ergonet.models.weighting import Weighted
 from ergonet.target.capabilities import Missing, Simulation
 
@@ -75,13 +76,18 @@ class Known:
         return replace(self.samples, target=self.model.condition(*self.rows(x, y)))
 
     def check_weights(self, samples: Samples) -> None:
-        """Raise `CapabilityError` if draws or rows have unequal weights."""
+        """Raise `CapabilityError` if draws or rows have unequal weights, or the posterior is tempered."""
         if np.ptp(samples.weights()) > 0:
             raise CapabilityError(
                 "The draws have unequal weights, which importance sampling and WAIC do not take. Use "
                 "`comparison.held_out` with rows that were not used for fitting."
             )
         target = samples.require_target()
+        if isinstance(target, TemperedPosterior):
+            raise CapabilityError(
+                "These are draws of a tempered posterior, from which the importance weights of the posterior would not "
+                "leave a row out. Use `comparison.held_out` with rows that were not used for fitting."
+            )
         if isinstance(target, AbstractNetworkPosterior) and isinstance(target.model.likelihood, Weighted):
             raise CapabilityError(
                 "The rows have weights, so a row cannot be left out as one observation. Use `comparison.held_out` with "

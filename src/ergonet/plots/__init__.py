@@ -16,6 +16,7 @@ from ergonet.plots.named import forest_plot, pair_plot, predictive_plot, trace_p
 from ergonet.plots.prior import prior_functions, prior_histogram, save_side_by_side
 from ergonet.plots.regression import prediction_vs_truth, residual_plot
 from ergonet.plots.residuals import residual_histogram
+from ergonet.plots.temperatures import temperature_plot
 from ergonet.plots.transform import transform_curve_plot, transform_histogram
 from ergonet.plots.transitions import energy_plot, transitions_plot
 from ergonet.plots.uncertainty import uncertainty_by_group
@@ -45,6 +46,7 @@ __all__ = [
     "risk_plot",
     "save_side_by_side",
     "scales_plot",
+    "temperature_plot",
     "trace_plot",
     "transform_curve_plot",
     "transform_histogram",

@@ -1,0 +1,1 @@
+"""Cold posteriors, after Wenzel2020."""
