@@ -4,7 +4,6 @@
 """
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,12 @@ from ergonet.hamiltonian.box import Box
 from ergonet.partition.bridge import LogMass, bridge
 
 WALL, CORRELATION = 0.2, 0.5
-COVERAGE, SEEDS, DRAWS = (
-    ((2, 1), (2, 2), (10, 1), (10, 2), (10, 3), (10, 4), (57, 1), (57, 2), (57, 3), (57, 4)),
-    100,
-    500,
-)
-DIMS, COUNTS = (10, 57, 200, 500), (250, 1000, 4000)
+COVERAGE = (2, 1), (2, 2), (10, 1), (10, 2), (10, 3), (10, 4), (57, 1), (57, 2), (57, 3), (57, 4)
+SEEDS, DRAWS, CHAINS = 100, 500, 4
+DIMS, COUNTS, ENDS = (10, 57, 200, 500), (250, 1000, 4000), (100, 101)
 
 
-def estimated(dim: int, split: int, num_draws: int, seed: int) -> tuple[LogMass, float]:
+def estimated(dim: int, split: int, num_draws: int, seed: int, *, num_chains: int = 1) -> tuple[LogMass, float]:
     """Mass of a normal distribution beyond a wall in some coordinates, from independent draws; and the truth."""
     sd = np.linspace(0.5, 2, dim)
     covariance = (CORRELATION + (1 - CORRELATION) * np.eye(dim)) * np.outer(sd, sd)
@@ -39,35 +35,44 @@ def estimated(dim: int, split: int, num_draws: int, seed: int) -> tuple[LogMass,
     law = normal(np.zeros(split), covariance[:split, :split], seed=0, abseps=1e-8)
     found = bridge(
         lambda points: height - 0.5 * ((points.astype(float) @ rotation) ** 2).sum(axis=1),
-        draws[None],
+        draws.reshape(num_chains, -1, dim),
         region=Box(lower, np.full(dim, np.inf)),
         seed=seed,
     )
     return found, math.log(law.cdf(np.full(split, -WALL)))
 
 
+def coverage(dim: int, split: int) -> str:
+    """A line of the first table."""
+    pairs = [estimated(dim, split, DRAWS, seed, num_chains=CHAINS) for seed in range(SEEDS)]
+    scores = np.array([(found.value - truth) / found.error for found, truth in pairs])
+    shares = " | ".join(f"{100 * np.mean(np.abs(scores) < limit):.0f} %" for limit in (1, 2))
+    moments = f"{scores.mean():.2f} | {scores.std():.2f} | {np.abs(scores).max():.1f}"
+    error, refused = np.mean([found.error for found, _ in pairs]), sum(bool(found.problem) for found, _ in pairs)
+    return f"| {dim} | {split} | {shares} | {moments} | {error:.4f} | {refused} |"
+
+
+def end(dim: int, count: int) -> str:
+    """A line of the second table."""
+    pairs = [estimated(dim, 1, count, seed) for seed in ENDS]
+    off = " / ".join(f"{found.value - truth:.3f}" for found, truth in pairs)
+    errors = " / ".join(f"{found.error:.3f}" for found, _ in pairs)
+    overlaps = " / ".join(f"{found.overlap:.2g}" for found, _ in pairs)
+    refused = " / ".join("refused" if found.problem else "trusted" for found, _ in pairs)
+    return f"| {dim} | {count} | {off} | {errors} | {overlaps} | {refused} |"
+
+
 def main() -> None:
     """Print both tables."""
-    say = sys.stdout.write
-    say(
-        "| dimensions | split | within 1 error | within 2 | sd of scores | stated error |\n"
-        "| --- | --- | --- | --- | --- | --- |\n"
-    )
+    columns = "within 1 error | within 2 errors | mean score | sd of scores | largest | stated error | refused"
+    print(f"| dimensions | split coordinates | {columns} |\n|{' ---: |' * 9}")
     for dim, split in COVERAGE:
-        pairs = [estimated(dim, split, DRAWS, seed) for seed in range(SEEDS)]
-        scores = np.array([(found.value - truth) / found.error for found, truth in pairs])
-        error = np.mean([found.error for found, _ in pairs])
-        shares = [f"{100 * np.mean(np.abs(scores) < limit):.0f} %" for limit in (1, 2)]
-        say(f"| {dim} | {split} | {' | '.join(shares)} | {scores.std():.2f} | {error:.4f} |\n")
-    say(
-        "\n| dimensions | draws | estimate minus truth | stated error | overlap | |\n"
-        "| --- | --- | --- | --- | --- | --- |\n"
-    )
+        print(coverage(dim, split), flush=True)
+    columns = "estimate minus truth | stated error | overlap of the proposals | "
+    print(f"\n| dimensions | draws | {columns} |\n|{' ---: |' * 5} --- |")
     for dim in DIMS:
         for count in COUNTS:
-            found, truth = estimated(dim, 1, count, 100)
-            numbers = f"{found.value - truth:.3f} | {found.error:.3f} | {found.overlap:.2g}"
-            say(f"| {dim} | {count} | {numbers} | {'refused' if found.problem else ''} |\n")
+            print(end(dim, count), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import TimeLimitError
-from ergonet.assembly.settings import RunSettings, Settings
+from ergonet.assembly.settings import CHAINS, RunSettings, Settings
 from ergonet.diagnostics.held_out import FEWEST_MEMBERS
 from ergonet.inference.progress import Silent, Tick
 from ergonet.inference.registry import WARM_STARTS
@@ -159,7 +159,7 @@ def measured_rate(
             num_warmup=PROBED,
             num_draws=1,
             seed=run.seed,
-            devices=run.devices,
+            devices=run.devices if run.divide == CHAINS else None,
             progress=watch,
             time_limit=max(left, 1e-3),
         )

@@ -27,6 +27,7 @@ from ergonet.samplers.registry import KERNELS
 _LARGEST_SEED = 2**32 - 1
 _LARGEST_FILE = 2**20  # bytes
 BY_TABLE = "chosen by the table unless set"
+CHAINS, ROWS = "chains", "rows"  # what devices and processes get
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,12 @@ class RunSettings:
     devices: int | None = setting(
         None, rules.whole(1), "Cores (or accelerators) to use", form="all unless set", metavar="COUNT"
     )
+    divide: str = setting(
+        CHAINS,
+        rules.one_of(CHAINS, ROWS),
+        "What each of them gets: chains of its own, or a part of the rows of every gradient",
+        metavar=f"{CHAINS}|{ROWS}",
+    )
     warm_start: str | Mapping[str, Any] | None = setting(
         None,
         rules.named(NO_WARM_START, *WARM_STARTS.names()),
@@ -171,7 +178,12 @@ class RunSettings:
     def arguments(self) -> dict[str, Any]:
         """Chains, lengths, seed, starts, devices and stop rule, as arguments of `ergonet.sample`."""
         names = "num_chains", "num_warmup", "num_draws", "thin", "seed", "warm_start", "devices", "until"
-        return {name: getattr(self, name) for name in names}
+        found = {name: getattr(self, name) for name in names}
+        if self.divide == ROWS:
+            from ergonet.target.shards import RowShards
+
+            found["devices"] = RowShards(self.devices)
+        return found
 
     @property
     def until(self) -> dict[str, Any] | None:

@@ -26,11 +26,21 @@ class AbstractExecutor(Executor, abc.ABC):
 
     Attributes:
         is_remote: whether calls are made in other processes, which have compiled programs of their own.
+        is_in_unison: whether each call is made in several processes at the same time, and none in one alone.
     """
 
     is_remote: ClassVar[bool] = True
+    is_in_unison: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
     def num_workers(self) -> int:
         """Number of calls that run at a time, at least 1."""
+
+    def in_unison(self, processes: frozenset[int]) -> "AbstractExecutor | None":
+        """An executor that makes each call in all of these processes at the same time; None: there is none.
+
+        Args:
+            processes: numbers of the processes, as `jax.distributed` counts them.
+        """
+        return None

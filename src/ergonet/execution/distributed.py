@@ -1,9 +1,9 @@
 """Processes that a cluster manager has started, on one machine or on many: `jax.distributed` brings them together.
 
-Process 0 goes on with the program and writes the run; all others make the chunks of its chains that they are given, and
-end with it. Nobody waits for a process that is gone: process 0 has a connection to each of the others that does nothing
-but break when one of them ends, so the other ends too, within seconds, and says why. JAX's own service would do so
-after minutes.
+Process 0 goes on with the program and writes the run; all others make the chunks of its chains that they are given, or
+the same chunks in unison with it if each process has a part of the rows, and end with it. Nobody waits for a process
+that is gone: process 0 has a connection to each of the others that does nothing but break when one of them ends, so the
+other ends too, within seconds, and says why. JAX's own service would do so after minutes.
 """
 
 import atexit
@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any, NoReturn
@@ -24,6 +25,7 @@ from ergonet._errors import SettingError
 from ergonet.execution.base import WorkerError
 from ergonet.execution.crew import ON, Crew, Worker
 from ergonet.execution.serving import serve
+from ergonet.execution.unison import Unison
 
 __all__ = ["Distributed", "initialize"]
 
@@ -32,19 +34,33 @@ GRACE_SECONDS = 15.0  # for the program to end by itself once a process is gone
 FAILED = 1
 _LETTER = 512  # bytes: where process 0 listens, and a password
 _KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 2}  # a machine without power is noticed in 15 s
+_UNISON = -1  # in the place of a slot: the connection for calls that all processes make
 _NEVER = 10**6  # seconds: JAX aborts the process when its own patience ends, so ours ends first
 
 
 class Distributed(Crew):
     """The chunks of all chains, made by this process and all others; made by `initialize`."""
 
-    def __init__(self, workers: list[Worker], watched: list[tuple[str, Connection]]):
+    def __init__(
+        self,
+        workers: list[Worker],
+        watched: list[tuple[str, Connection]],
+        in_unison: Mapping[int, Worker] | None = None,
+    ):
         super().__init__(workers, needs_all=True)
         self._watched = watched
+        self._in_unison = {number: Crew([one], needs_all=True) for number, one in (in_unison or {}).items()}
         self._is_over = False
         atexit.register(self._end)  # before JAX's own, which waits for all processes
         for name, connection in watched:
             threading.Thread(target=self._watch, args=(name, connection), daemon=True).start()
+
+    def in_unison(self, processes: frozenset[int]) -> Unison:
+        return Unison([crew for number, crew in self._in_unison.items() if number in processes])
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  as its base
+        for crew in (super(), *self._in_unison.values()):
+            crew.shutdown(wait, cancel_futures=cancel_futures)
 
     def _watch(self, name: str, connection: Connection) -> None:
         with suppress(EOFError, OSError):
@@ -96,7 +112,7 @@ def initialize(
 
     _connect(seconds, address, num_processes, process)
     if jax.process_count() == 1:
-        return Distributed(_threads(), [])
+        return Distributed(_threads(), [], {})
     if jax.process_index() == 0:
         return _lead(jax.process_count(), seconds)
     return _follow(seconds)
@@ -137,20 +153,23 @@ def _lead(num_processes: int, seconds: float) -> Distributed:
         _letter(f"{port} {password.hex()} {' '.join(_our_addresses())}")
         listener._listener._socket.settimeout(seconds)  # type: ignore[attr-defined]  # noqa: SLF001  it has no name
         workers, watched, missing = _threads(), list[tuple[str, Connection]](), num_processes - 1
+        in_unison = dict[int, Worker]()
         try:
             while missing:
                 connection = listener.accept()
-                name, count, slot = connection.recv()
+                process, name, count, slot = connection.recv()
                 missing -= 1
                 if slot is None:
                     _keep_alive(connection)
                     watched.append((name, connection))
-                    missing += count
+                    missing += count + 1
+                elif slot == _UNISON:
+                    in_unison[process] = Worker(name, connection)
                 else:
                     workers.append(Worker(name, connection, slot))
         except (OSError, EOFError) as error:
             raise WorkerError(f"A process did not connect to process 0 within {seconds:g} s: {error}.") from error
-    return Distributed(workers, watched)
+    return Distributed(workers, watched, in_unison)
 
 
 def _follow(seconds: float) -> NoReturn:
@@ -163,9 +182,9 @@ def _follow(seconds: float) -> NoReturn:
     connect = _connector(hosts, int(port), bytes.fromhex(password), seconds)
     name, count = f"Process {jax.process_index()} on {socket.gethostname()}", len(_threads())
     connections: list[Connection] = []
-    for slot in (None, *range(count)):
+    for slot in (None, _UNISON, *range(count)):
         connections.append(connect())
-        connections[-1].send((name, count, slot))
+        connections[-1].send((jax.process_index(), name, count, slot))
     control, *others = connections
     _keep_alive(control)
     threads = [threading.Thread(target=serve, args=(one,), daemon=True) for one in others]

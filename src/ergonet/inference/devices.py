@@ -35,10 +35,8 @@ class Placement:
 
     def over(self, executor: Executor | None) -> "Placement":
         """The same chains on the workers of an executor: chunks wait for workers, so that none of these is idle."""
-        if not isinstance(executor, AbstractExecutor):
+        if not isinstance(executor, AbstractExecutor) or executor.is_in_unison:
             return self
-        if executor.is_remote and self.rounding:
-            raise SettingError("`devices=RowShards(...)` divides the rows within this process: leave out `executor`.")
         num_chains, num_workers = sum(map(len, self.groups)), executor.num_workers
         if not self.is_batched:
             return replace(self, num_workers=min(2 * num_workers, num_chains))
@@ -46,10 +44,36 @@ class Placement:
         groups = tuple(tuple(range(start, num_chains, used)) for start in range(used))
         return Placement(num_workers=used, groups=groups, devices=tuple(self.devices[:1] * used))
 
+    def executor(self, given: Executor | None) -> Executor | None:
+        """The executor for these devices: if several processes share the rows, one that makes each call in all of them.
+
+        Raises:
+            SettingError: the executor cannot do that, or there is none.
+        """
+        shards = self.shards
+        if shards is None or (given is None and not shards.is_spread):
+            return given
+        if isinstance(given, AbstractExecutor) and not given.is_remote:
+            return given
+        if not shards.own:
+            raise SettingError("`devices=RowShards(...)` has no device of process 0. Give it at least one of them.")
+        found = given.in_unison(shards.processes) if isinstance(given, AbstractExecutor) else None
+        if found is None:
+            raise SettingError(
+                "`devices=RowShards(...)` divides the rows within this process, or over those of "
+                "`executor=ergonet.distributed.initialize()`. Use that, or leave out `executor`."
+            )
+        return found
+
+    @property
+    def shards(self) -> RowShards | None:
+        """How rows are divided; None: they are not."""
+        return next((device for device in self.devices if isinstance(device, RowShards)), None)
+
     @property
     def rounding(self) -> str:
         """What the rounding of sums over divided rows depends on, in words; empty if they are not divided."""
-        return next((device.rounding for device in self.devices if isinstance(device, RowShards)), "")
+        return "" if self.shards is None else self.shards.rounding
 
     @property
     def settings(self) -> dict[str, str]:

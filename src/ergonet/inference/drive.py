@@ -15,9 +15,10 @@ import jax
 import numpy as np
 
 from ergonet._errors import DivergedError, Terminated, TimeLimitError
+from ergonet.draws.checkpoint import Memo
 from ergonet.draws.recorder import Chunk, Recorder
 from ergonet.execution.base import AbstractExecutor
-from ergonet.inference.jobs import AbstractJob
+from ergonet.inference.jobs import AbstractJob, Say
 from ergonet.inference.progress import AbstractProgress, Tick
 from ergonet.inference.waiting import LateError, finish_by
 
@@ -215,6 +216,15 @@ def compile_programs(jobs: Sequence[AbstractJob], executor: Executor) -> None:
         job.compile()
 
 
+def search_steps(jobs: Sequence[AbstractJob], executor: Executor, say: Say) -> None:
+    """Search for initial step sizes unless they are given, here or in all processes that share the rows."""
+    for job in jobs:
+        if isinstance(executor, AbstractExecutor) and executor.is_in_unison:
+            job.restore(executor.submit(_search, job, bool(jax.config.jax_enable_x64)).result())
+        else:
+            job.search(say)
+
+
 class _Loop:
     """The state of the loop."""
 
@@ -285,6 +295,13 @@ class _Loop:
                 detail=job.detail,
             )
         )
+
+
+def _search(job: AbstractJob, is_double: bool) -> Memo:  # noqa: FBT001  executors take it by place
+    """Search for the step size of a job, which nobody sees here."""
+    with jax.enable_x64(is_double):
+        job.search(lambda _: None)
+        return job.memo()
 
 
 def _step(job: AbstractJob, is_double: bool) -> tuple[AbstractJob, Chunk]:  # noqa: FBT001  executors take it by place

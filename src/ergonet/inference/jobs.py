@@ -252,7 +252,7 @@ def _like(leaf: Any, values: Any) -> Any:
 
 
 def on_device(device: Any, tree: Any) -> Any:
-    """The same tree with its arrays on a device, or with copies of them on all devices that share the rows."""
+    """The same tree with its arrays on a device, or where devices that share the rows have them between calls."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
-    where = device.everywhere if isinstance(device, RowShards) else device
+    where = device.home if isinstance(device, RowShards) else device
     return eqx.combine(jax.device_put(arrays, where), rest)

@@ -25,11 +25,12 @@ from ergonet.draws.samples import Samples
 from ergonet.draws.store import AbstractStore, ZarrStore
 from ergonet.draws.storing import finish_store
 from ergonet.draws.versions import versions
+from ergonet.execution.base import AbstractExecutor
 from ergonet.execution.threads import worker_pool
 from ergonet.inference.compiled import keep_compiled_programs, make_room_for_programs
 from ergonet.inference.continuing import Start, how_it_ended, suspend
 from ergonet.inference.devices import Placement, place
-from ergonet.inference.drive import Diverged, Ending, TimeLimit, bounded, compile_programs, drive
+from ergonet.inference.drive import Diverged, Ending, TimeLimit, bounded, compile_programs, drive, search_steps
 from ergonet.inference.jobs import AbstractJob, RunPlan
 from ergonet.inference.looks import Looks
 from ergonet.inference.minibatch_jobs import MinibatchPlan, minibatch_jobs
@@ -145,7 +146,9 @@ def sample(
     thinned = _thinning(kernel, int(thin), int(num_draws), retention)
     validate_until(rule, target, kernel, retention, num_chains=num_chains, num_draws=thinned.num_draws)
     validate_size(target, kernel, int(num_chains))
-    placement = place(devices, num_chains).over(executor)
+    placement = place(devices, num_chains)
+    executor = placement.executor(executor)
+    placement = placement.over(executor)
     plan = RunPlan(
         num_chains=int(num_chains),
         num_warmup=int(num_warmup),
@@ -249,7 +252,10 @@ def _jobs(
 
 def _pool(executor: Executor | None, num_workers: int) -> AbstractContextManager[Executor]:
     """Our own threads, or the user's executor, which stays open."""
-    return worker_pool(num_workers) if executor is None else nullcontext(executor)
+    if executor is None:
+        return worker_pool(num_workers)
+    is_ours = isinstance(executor, AbstractExecutor) and executor.is_in_unison
+    return executor if is_ours else nullcontext(executor)
 
 
 @dataclass(frozen=True)
@@ -307,7 +313,7 @@ def _prepare(
     began = time.perf_counter()
     bounded(limits, jobs, lambda: compile_programs(jobs, around.executor))
     seconds["compile"] += time.perf_counter() - began
-    bounded(limits, jobs, lambda: [job.search(reporter.say) for job in new])
+    bounded(limits, jobs, lambda: search_steps(new, around.executor, reporter.say))
     if prelude is not None and new:
         recorder.begin({job.chains: job.memo() for job in jobs})
     return jobs, start, seconds

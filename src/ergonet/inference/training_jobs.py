@@ -134,7 +134,7 @@ class TrainingJob(AbstractJob):
     ):
         super().__init__(chains, target)
         self._plan, self._is_batched = plan, is_batched
-        self._device = device.found[0] if isinstance(device, RowShards) else device
+        self._device = device.own[0] if isinstance(device, RowShards) else device
         self._num_batches = self._made.split.num_batches
         self._seconds_per_step = 0.0
         self._num_chunks = 0

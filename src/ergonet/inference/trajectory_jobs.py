@@ -206,13 +206,23 @@ class TrajectoryJob(AbstractJob):
 
     def _finish(self, adaptation: Adaptation) -> None:
         arguments = self._finish_arguments(adaptation)
-        self.record = Carried(self._programs.finish_stage(*arguments), self.record.summary)
+        self.record = Carried(self._kept(self._programs.finish_stage(*arguments)), self.record.summary)
 
     def _finish_arguments(self, adaptation: Adaptation) -> tuple[Any, ...]:
-        return self._plan.kernel, self._there, self.record.chains, adaptation
+        kernel, *others = self._sent((self._plan.kernel, self.record.chains, adaptation))
+        return kernel, self._there, *others
 
     def _advance_arguments(self, adaptation: Adaptation, stretch: Stretch) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (self._plan.kernel, self._there, self.record.chains, adaptation, stretch), {"capacity": self._capacity}
+        kernel, *others = self._sent((self._plan.kernel, self.record.chains, adaptation, stretch))
+        return (kernel, self._there, *others), {"capacity": self._capacity}
+
+    def _sent(self, tree: Any) -> Any:
+        """The arguments of a program on the devices that run it."""
+        return self._device.sent(tree) if isinstance(self._device, RowShards) else tree
+
+    def _kept(self, tree: Any) -> Any:
+        """The results of a program where the job keeps them."""
+        return self._device.kept(tree) if isinstance(self._device, RowShards) else tree
 
     @property
     def _thin(self) -> int:
@@ -228,7 +238,7 @@ class TrajectoryJob(AbstractJob):
         adaptations = self._plan.adaptations
         adaptation = adaptations.stages[counters["stage"]] if is_warmup else adaptations.sampling
         positional, named = self._advance_arguments(adaptation, stretch)
-        record, draws = self._programs.advance(*positional, **named)
+        record, draws = self._kept(self._programs.advance(*positional, **named))
         made = int(np.ravel(record.transition)[0]) - self.done
         spent = _gradients(record) - _gradients(self.record.chains)
         self.record = Carried(record, self.record.summary)

@@ -24,7 +24,7 @@ from ergonet.draws.retention import Every
 from ergonet.draws.store import MemoryStore
 from ergonet.execution.threads import worker_pool
 from ergonet.inference.devices import Placement, place
-from ergonet.inference.drive import Diverged, TimeLimit, bounded, compile_programs, drive, states_of
+from ergonet.inference.drive import Diverged, TimeLimit, bounded, compile_programs, drive, search_steps, states_of
 from ergonet.inference.jobs import AbstractJob, RunPlan
 from ergonet.inference.progress import WARM_START, AbstractProgress, Tick, choose_progress
 from ergonet.inference.training import EarlyStopping
@@ -281,7 +281,7 @@ class Stages:
         began = time.perf_counter()
         bounded(around.limits, jobs, lambda: compile_programs(jobs, around.executor))
         self.compile_seconds += time.perf_counter() - began
-        bounded(around.limits, jobs, lambda: [job.search(around.reporter.say) for job in jobs])
+        bounded(around.limits, jobs, lambda: search_steps(jobs, around.executor, around.reporter.say))
         return drive(
             jobs,
             recorder,

@@ -3,7 +3,7 @@
 from typing import Any
 
 import equinox as eqx
-import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ergonet._errors import CapabilityError
@@ -37,11 +37,9 @@ class DivisibleNetwork(Divisible):
             (None, None, None),
             is_leaf=lambda leaf: leaf is None,
         )
-        data = jax.device_put((inputs, targets[index].transpose(0, 2, 1), counts), shards.by_part)
-        arrays, settings = eqx.partition(rest, eqx.is_array)
-        numbers = np.float32(len(x)), np.int32(parts // len(shards.found))
-        arrays, (num_rows, most) = jax.device_put((arrays, numbers), shards.everywhere)
-        rest = eqx.combine(arrays, settings)
+        data = shards.parts((inputs, targets[index].transpose(0, 2, 1), counts))
+        numbers = jnp.asarray(len(x), jnp.float32), jnp.asarray(parts // len(shards.found), jnp.int32)
+        rest, (num_rows, most) = shards.copies((rest, numbers))
         return DividedPosterior(rest=rest, data=data, num_rows=num_rows, most=most, shards=shards, dim=whole.dim)
 
 

@@ -34,6 +34,17 @@ class Joined:
     parts: tuple[Samples, ...]
     masses: tuple[LogMass, ...]
 
+    def __str__(self) -> str:
+        """A line for each part."""
+        lines = []
+        for number, (mass, weight, error) in enumerate(zip(self.masses, self.weights, self.weight_errors, strict=True)):
+            told = f", not trusted: {mass.problem}" if mass.problem else ""
+            lines.append(
+                f"part {number}: weight {weight:.4f} \N{PLUS-MINUS SIGN} {error:.4f}, log mass {mass}, "
+                f"{mass.ess:.0f} effective draws, overlap {mass.overlap:.2g}{told}"
+            )
+        return "\n".join(lines)
+
     @property
     def weights(self) -> Float[np.ndarray, "part"]:
         """Share of the mass by part."""

@@ -3,12 +3,17 @@
 The rows are cut into parts that do not depend on the number of devices. In fixed order, every device computes its parts
 one by one, all devices get the results of all parts, and each adds them up in the same order: the sum has the same bits
 on any number of devices. In any order, a device computes all of its rows at once, and the sum is a single `psum`.
+
+The devices may be those of several processes that `ergonet.distributed.initialize` has brought together. Between calls,
+a process keeps records on a device of its own; in a call, which all processes make at the same time with the same
+arguments, they are copies on all devices.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,7 +36,7 @@ class RowShards:
     Pass it to `sample` as `devices`. Chains advance one after the other on CPUs, and together on accelerators.
 
     Attributes:
-        devices: how many of the devices that JAX sees, or `jax.Device` objects; None: all of them.
+        devices: how many of the devices that JAX sees, in all processes, or `jax.Device` objects; None: all of them.
         order: `"fixed"`: draws are the same, bit for bit, on 1, 2, 4 and 8 devices; `"any"`: a single `psum`, whose
             rounding depends on the number of devices.
         num_parts: number of parts of the rows in fixed order, a multiple of the number of devices; draws depend on it.
@@ -59,7 +64,7 @@ class RowShards:
             if not self.devices or not all(hasattr(device, "platform") for device in self.devices):
                 raise SettingError(f"`devices` must contain at least one `jax.Device`, got {self.devices!r}.")
             return tuple(self.devices)
-        seen = jax.local_devices()
+        seen = jax.devices()
         if self.devices is None:
             return tuple(seen)
         if not is_integer(self.devices) or self.devices < 1:
@@ -73,6 +78,24 @@ class RowShards:
         """The devices."""
         assert isinstance(self.devices, tuple)
         return self.devices
+
+    def __reduce__(self) -> Any:
+        return _received, (tuple(device.id for device in self.found), self.order, self.num_parts)
+
+    @property
+    def processes(self) -> frozenset[int]:
+        """The processes that have these devices, by number."""
+        return frozenset(device.process_index for device in self.found)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether devices of other processes are among them."""
+        return self.processes != frozenset([jax.process_index()])
+
+    @property
+    def own(self) -> tuple[Any, ...]:
+        """Those of this process."""
+        return tuple(device for device in self.found if device.process_index == jax.process_index())
 
     @property
     def platform(self) -> str:
@@ -93,6 +116,39 @@ class RowShards:
     def by_part(self) -> NamedSharding:
         """Where every device has some entries of the first axis."""
         return NamedSharding(self.mesh, PartitionSpec(ROWS))
+
+    @property
+    def home(self) -> Any:
+        """Where a process keeps records between calls: copies on every device, or its own device among several."""
+        return self.own[0] if self.is_spread else self.everywhere
+
+    def copies(self, tree: Any) -> Any:
+        """The same tree with copies of its JAX arrays on every device."""
+        arrays, rest = eqx.partition(tree, eqx.is_array)
+        if not self.is_spread:
+            return eqx.combine(jax.device_put(arrays, self.everywhere), rest)
+
+        def copied(leaf: Any) -> Array:
+            own = [jax.device_put(leaf, device) for device in self.own]
+            return jax.make_array_from_single_device_arrays(leaf.shape, self.everywhere, own)
+
+        return eqx.combine(jax.tree.map(copied, arrays), rest)
+
+    def parts(self, data: Any) -> Any:
+        """NumPy arrays `[part, ...]` with every part on its device."""
+        if not self.is_spread:
+            return jax.device_put(data, self.by_part)
+        return jax.tree.map(
+            lambda leaf: jax.make_array_from_callback(leaf.shape, self.by_part, lambda index: leaf[index]), data
+        )
+
+    def sent(self, tree: Any) -> Any:
+        """What a process has between calls, as copies for a call."""
+        return self.copies(tree) if self.is_spread else tree
+
+    def kept(self, tree: Any) -> Any:
+        """What a call returns, as a process has it between calls."""
+        return jax.tree.map(lambda leaf: leaf.addressable_data(0), tree) if self.is_spread else tree
 
     @property
     def num_shares(self) -> int:
@@ -153,6 +209,12 @@ class RowShards:
 
         total.defvjp(forward, backward)
         return total(position, same, data, most)
+
+
+def _received(numbers: tuple[int, ...], order: str, num_parts: int) -> RowShards:
+    """The same devices, as another process knows them."""
+    seen = {device.id: device for device in jax.devices()}
+    return RowShards([seen[number] for number in numbers], order, num_parts)
 
 
 def _in_order(parts: Array) -> Array:

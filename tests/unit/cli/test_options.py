@@ -32,7 +32,7 @@ print(json.dumps(answers))
 TEXTS = {str: "some", int: "3", float: "0.5", list[str]: "some"}
 WRITTEN: dict[str, tuple[str, Any]] = {"hidden": ("7,8", [7, 8]), "target": ("some", ["some"])}
 WRITTEN |= {name: ("some", ["some"]) for name in ("drop", "columns")}
-WRITTEN |= {"types": ("a=b=date", {"a=b": "date"}), "missing": ("refuse", "refuse")}
+WRITTEN |= {"types": ("a=b=date", {"a=b": "date"}), "missing": ("refuse", "refuse"), "divide": ("rows", "rows")}
 WRITTEN |= {"target_transform": ("log10", "log10"), "until_rhat": ("1.5", 1.5), "until_minimum": ("30", 30)}
 
 

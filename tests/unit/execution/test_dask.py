@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+import threading
+from contextlib import contextmanager, nullcontext
 
 import jax
 import numpy as np
@@ -12,12 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 import ergonet
+from ergonet import partition
 from ergonet._errors import SettingError
 from ergonet.cli.main import app
 from ergonet.execution import dask
 from ergonet.execution.base import WorkerError
 from ergonet.runs.directory import RunDirectory
-from tests.sampling import draw
+from tests.sampling import draw, gaussian_target
 from tests.unit.execution.test_executors import KillOne
 
 distributed = pytest.importorskip("distributed")
@@ -51,6 +54,41 @@ def dask_settings(settings):
     return config.set(settings)
 
 
+@contextmanager
+def killing_one(client):
+    """Kill the first of the workers that has something to do in this block."""
+    killed, over = [], threading.Event()
+
+    def look():
+        pids = client.run(os.getpid)
+        while not killed and not over.wait(0.02):
+            busy = [worker for worker, tasks in client.processing().items() if tasks and worker in pids]
+            for worker in busy[:1]:
+                os.kill(pids[worker], signal.SIGKILL)
+                killed.append(worker)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(60)
+    assert killed
+
+
+@pytest.mark.slow
+def test_parts_are_the_same_when_a_worker_is_killed(client):
+    target = gaussian_target()
+    parts = partition.split(target, [0, 1])
+    settings = {"num_chains": 1, "num_warmup": 20, "num_draws": 10, "seed": 3}
+    with dask.DaskExecutor(client) as executor, killing_one(client):
+        moved = partition.sample(target, parts, executor=executor, **settings)
+    for one, other in zip(moved, partition.sample(target, parts, **settings), strict=True):
+        np.testing.assert_array_equal(one.positions, other.positions)
+        assert one.target is target
+
+
 @pytest.mark.slow
 def test_a_killed_worker_changes_no_draw(client):
     pid = next(iter(client.run(os.getpid).values()))
@@ -60,18 +98,20 @@ def test_a_killed_worker_changes_no_draw(client):
 
 
 @pytest.mark.slow
-def test_the_command_fits_and_reproduces_with_dask(client, tmp_path, monkeypatch):
+def test_the_command_fits_and_reproduces_with_dask_and_a_killed_worker_changes_nothing(client, tmp_path, monkeypatch):
     x = np.random.default_rng(0).normal(size=(40, 2))
     np.savetxt(tmp_path / "table.csv", np.c_[x, x[:, 0]], delimiter=",", header="a,b,y", comments="")
     monkeypatch.chdir(tmp_path)
     fit = ["fit", "table.csv", "--target", "y", "--hidden", "2", "--chains", "2", "--warmup", "30", "--draws", "20"]
     fit += ["--kernel", "hmc", "--no-baselines", "--quiet", "--out"]
     for name, more in (("plain", []), ("dask", ["--dask", client.scheduler.address])):
-        done = CliRunner().invoke(app, [*fit, name, *more])
+        with killing_one(client) if more else nullcontext():
+            done = CliRunner().invoke(app, [*fit, name, *more])
         assert done.exit_code == 0, done.output
         command = [sys.executable, "-c", "from ergonet.cli.main import main; main()"]
         command += ["reproduce", "sghmc-phase", "--smoke", "--out", f"{name}-page", *more]
-        made = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        with killing_one(client) if more else nullcontext():
+            made = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         assert made.returncode == 0, made.stderr
     runs = [ergonet.load(RunDirectory(tmp_path / name).draws) for name in ("plain", "dask")]
     np.testing.assert_array_equal(np.asarray(runs[0].positions), np.asarray(runs[1].positions))

@@ -20,19 +20,24 @@ from ergonet.cli.main import app
 from ergonet.draws.checkpoint import read_checkpoint
 from ergonet.draws.manifest import read_manifest
 from ergonet.runs.directory import RunDirectory
+from tests.minibatches import network
 from tests.sampling import draw
 
-ANSWER = 1200  # seconds for what takes a few on an idle machine
+ANSWER = 300  # seconds for what takes a few on an idle machine
 LIMIT = 30  # seconds in which the other process ends
 FIT = ["fit", "table.csv", "--target", "y", "--hidden", "2", "--chains", "4", "--warmup", "30", "--no-baselines"]
 PROGRAM = """
 import sys, zlib
+import jax
 import ergonet
-from tests.sampling import draw
 
+jax.config.update("jax_num_cpu_devices", 2)
 executor = ergonet.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
-print(executor.num_workers > 1, zlib.crc32(draw(num_chains=4, executor=executor).positions), flush=True)
-draw(num_chains=4, num_draws=10**6, thin=100, executor=executor)
+from tests.unit.execution.test_distributed import by_rows, draw
+
+found = [draw(num_chains=4, executor=executor), *(by_rows(count, executor=executor) for count in (2, 4))]
+print(executor.num_workers > 1, *(zlib.crc32(one.positions) for one in found), flush=True)
+by_rows(4, num_draws=10**6, thin=100, executor=executor)
 """
 LONELY = """
 import sys
@@ -45,6 +50,12 @@ for arguments in ((), (sys.argv[1], 2, 1)):
     except ErgonetError as error:
         print(error)
 """
+
+
+def by_rows(count, **settings):
+    """A short run of chains of which every gradient is a sum over devices."""
+    kernel, devices = ergonet.HMC(num_steps=3), ergonet.RowShards(count)
+    return draw(kernel, target=network(), devices=devices, **({"num_warmup": 20, "num_draws": 10} | settings))
 
 
 def free_address():
@@ -92,9 +103,10 @@ def table(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_command_makes_one_run_and_ends_when_a_process_is_killed(table):
-    job = int.from_bytes(os.urandom(2), "big") % 2**12
-    command = "from ergonet.cli.main import main; main()", *FIT, "--distributed", "--quiet", "--out", "two"
+@pytest.mark.parametrize("more", [[], ["--divide", "rows", "--warm-start", "none"]], ids=["chains", "rows"])
+def test_the_command_makes_one_run_and_ends_when_a_process_is_killed(table, more):
+    job, fit = int.from_bytes(os.urandom(2), "big") % 2**12, [*FIT, *more, "--quiet", "--out"]
+    command = "from ergonet.cli.main import main; main()", *fit, "two", "--distributed"
     both = [
         start(table, "-c", *command, "--draws", "1000000", "--thin", "20", env=as_mpi_does(job, rank))
         for rank in (0, 1)
@@ -116,7 +128,7 @@ def test_the_command_makes_one_run_and_ends_when_a_process_is_killed(table):
     assert "ergonet resume" in said
     (file,) = table.glob("**/checkpoint.npz")
     assert len(read_checkpoint(file.parent).memos) == 4
-    done = CliRunner().invoke(app, [*FIT, "--draws", "5", "--thin", "20", "--quiet", "--out", "one"])
+    done = CliRunner().invoke(app, [*fit, "one", "--draws", "5", "--thin", "20"])
     assert done.exit_code == 0, done.output
     one = np.asarray(ergonet.load(RunDirectory(table / "one").draws).positions)
     two = np.asarray(ergonet.load(file.parent).positions[:, :5])
@@ -124,19 +136,22 @@ def test_the_command_makes_one_run_and_ends_when_a_process_is_killed(table):
 
 
 @pytest.mark.slow
-def test_two_processes_draw_as_one_and_the_other_ends_when_process_0_is_killed(tmp_path):
+def test_two_processes_draw_as_one_by_chains_and_by_rows_and_the_other_ends_when_process_0_is_killed(tmp_path):
     address = free_address()
     both = [start(tmp_path, "-c", PROGRAM, address, str(rank), env=environment()) for rank in (0, 1)]
     try:
         lines = iter(both[0].stdout.readline, "")
-        is_shared, found = next(line for line in lines if not line.startswith("[Gloo]")).split()
+        line = next((line for line in lines if not line.startswith("[Gloo]")), "")
+        assert line, both[0].communicate(timeout=LIMIT)
+        is_shared, *found = line.split()
         both[0].send_signal(signal.SIGKILL)
         said = both[1].communicate(timeout=LIMIT)[1]
     finally:
         for one in both:
             one.kill()
     assert is_shared == "True"
-    assert int(found) == zlib.crc32(draw(num_chains=4).positions)
+    expected = [draw(num_chains=4), by_rows(1), by_rows(1)]
+    assert [int(one) for one in found] == [zlib.crc32(one.positions) for one in expected]
     assert both[1].returncode not in (0, None)
     assert "Process 0 has ended before its work was done, so process 1 ends" in said
 

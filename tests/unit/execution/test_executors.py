@@ -19,7 +19,7 @@ from ergonet.execution.shared import Arithmetic, lacking, pack, run_packed, shar
 from ergonet.inference.devices import place
 from ergonet.inference.progress import AbstractProgress
 from tests.minibatches import network
-from tests.sampling import draw, place_in_one_batch
+from tests.sampling import draw, gaussian_target, place_in_one_batch
 
 
 class Pickling(Executor):
@@ -124,9 +124,15 @@ def test_a_number_of_processes_is_checked(count):
 
 
 @pytest.mark.slow
-def test_a_killed_process_changes_no_draw():
+def test_parts_in_processes_and_a_killed_process_change_no_draw():
     chosen = {"num_chains": 2, "num_draws": 3000}
+    parts = ergonet.partition.split(gaussian_target(), [0, 1])
+    one_chain = {"num_chains": 1, "num_warmup": 20, "num_draws": 10, "seed": 3}
+    here = ergonet.partition.sample(gaussian_target(), parts, **one_chain)
     with Processes(2) as executor:
+        there = ergonet.partition.sample(gaussian_target(), parts, executor=executor, **one_chain)
+        for one, other in zip(here, there, strict=True):
+            np.testing.assert_array_equal(one.positions, other.positions)
         victim = executor._processes[0]
         moved = draw(executor=executor, progress=KillOne(victim.pid), **chosen)
         assert executor.submit(os.getpid).result() != victim.pid

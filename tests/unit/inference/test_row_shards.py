@@ -2,22 +2,27 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
+from concurrent.futures import Future
 
 import jax
 import numpy as np
 import pytest
 
 import ergonet
-from ergonet import SGLD
+from ergonet import HMC, SGLD
 from ergonet._errors import CapabilityError, SettingError
+from ergonet.execution.base import AbstractExecutor
 from ergonet.inference.devices import place
+from ergonet.inference.trajectory_jobs import TrajectoryJob
 from ergonet.target.capabilities import Divisible
 from ergonet.target.contract import require
 from ergonet.target.shards import RowShards
 from tests.minibatches import network
 from tests.sampling import gaussian_target
+from tests.unit.execution.test_executors import Packing
 
 FOUR_DEVICES = """
 import json, sys, zlib
@@ -75,6 +80,51 @@ def test_draws_are_the_same_on_one_two_and_four_devices():
     found = json.loads(done.stdout)
     assert len(set(found["fixed"])) == 1
     assert max(found["difference"]) < 1e-3 * found["spread"]
+
+
+class Together(AbstractExecutor):
+    """Makes calls in this process, and notes that one is made, as if others made it, too."""
+
+    is_in_unison = True
+    is_making = False
+    num_workers = 1
+
+    def in_unison(self, processes):
+        assert processes == {0}
+        return self
+
+    def submit(self, fn, /, *args, **kwargs):
+        done: Future = Future()
+        self.is_making = True
+        done.set_result(fn(*pickle.loads(pickle.dumps(args)), **kwargs))
+        self.is_making = False
+        return done
+
+
+@pytest.mark.slow
+def test_programs_of_divided_rows_run_in_unison_and_draw_the_same(monkeypatch):
+    """A program that one process runs alone would wait for the others for ever."""
+    chosen = {"num_chains": 2, "num_warmup": 10, "num_draws": 5, "seed": 1, "progress": False}
+    chosen |= {"warm_start": {"name": "adam+mclmc", "most_epochs": 2, "num_transitions": 5}}
+    alone = ergonet.sample(network(), HMC(num_steps=2), devices=RowShards(1), **chosen)
+    together, calls = Together(), []
+    for name in ("_finish", "advance"):
+        plain = getattr(TrajectoryJob, name)
+
+        def noted(*arguments, plain=plain):
+            calls.append(together.is_making)
+            return plain(*arguments)
+
+        monkeypatch.setattr(TrajectoryJob, name, noted)
+    found = ergonet.sample(network(), HMC(num_steps=2), devices=RowShards(1), executor=together, **chosen)
+    assert calls
+    assert all(calls)
+    np.testing.assert_array_equal(found.positions, alone.positions)
+
+
+def test_rows_are_not_divided_over_workers_that_take_calls_in_turn():
+    with pytest.raises(SettingError, match=r"or over those of `executor=ergonet\.distributed\.initialize\(\)`"):
+        ergonet.sample(network(), devices=RowShards(1), executor=Packing(), seed=0, progress=False)
 
 
 def test_chains_of_divided_rows_advance_one_after_the_other():

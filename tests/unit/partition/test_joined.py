@@ -51,6 +51,16 @@ def test_weights_and_the_whole_mass(joined):
     assert 1 < joined.effective_parts < 2
 
 
+def test_every_part_has_a_line(joined):
+    lines = str(joined).splitlines()
+    weights, errors = joined.weights, joined.weight_errors
+    assert len(lines) == 2
+    assert all(f"part {n}: weight {weights[n]:.4f} ± {errors[n]:.4f}, log mass" in lines[n] for n in range(2))
+    assert "not trusted" not in lines[0]
+    unsure = dataclasses.replace(joined.masses[0], problem="too few")
+    assert str(Joined(joined.parts, (unsure, joined.masses[1]))).splitlines()[0].endswith("not trusted: too few")
+
+
 def test_expectations_have_the_errors_of_draws_and_weights(joined):
     mean, error = joined.expectation()
     assert np.all(np.abs(mean) < 4 * error)

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import ergonet
 from ergonet import HMC, ConstrainedHMC, RandomWalk, Target, partition
 from ergonet._errors import SamplingWarning, SettingError, StartError
+from ergonet.partition.run import rooms
 from tests.ledger import Ledger
 from tests.sampling import SCALES, draw, gaussian_target
 
@@ -47,6 +49,28 @@ def test_parts_are_inside_their_walls_and_do_not_depend_on_who_runs_them():
         np.testing.assert_array_equal(one.positions, other.positions)
     partition.sample(target, partition.split(target, {0: [-0.5, 0.2]}), KERNEL, pilot=pilot(), **SETTINGS)
     assert len(traces) == traced  # parts of all partitions share their programs
+
+
+def test_parts_fill_the_devices_and_draw_the_same():
+    assert rooms(4, 1) == [1, 1, 1, 1]
+    assert rooms(5, 2) == [2, 2]
+    assert rooms(2, 4) == [2]
+    device = jax.devices()[0]
+    assert rooms([device] * 5, 2) == [[device] * 2] * 2
+    with pytest.raises(SettingError, match="`devices` must be None, an integer of at least 1"):
+        rooms(0, 2)
+    runs = [partition.sample(gaussian_target(), PARTS, KERNEL, devices=count, **SETTINGS) for count in (2, 6)]
+    for one, other in zip(*runs, strict=True):
+        np.testing.assert_array_equal(one.positions, other.positions)
+        assert other.target is not None
+
+
+@pytest.mark.slow
+def test_parts_are_sampled_in_the_callers_precision_wherever_they_are():
+    with jax.enable_x64(True), ThreadPoolExecutor(1) as pool:
+        target = Target.from_logdensity(lambda q: -0.5 * jnp.sum(q**2), jnp.zeros(2))
+        (part,) = partition.sample(target, partition.split(target, {}), KERNEL, executor=pool, **SETTINGS)
+    assert part.positions.dtype == np.float64
 
 
 def test_starts_are_pilot_draws_inside_and_parts_without_any_are_told():
