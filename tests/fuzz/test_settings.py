@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from ergonet import BayesianClassifier, BayesianRegressor, Target
 from ergonet.assembly import build
-from ergonet.assembly.settings import ModelSettings, Settings, read_settings_file, resolve
+from ergonet.assembly.settings import ModelSettings, Settings, resolve
+from ergonet.assembly.settings_file import read_settings_file
 from ergonet.cli import fitting
 from ergonet.cli.main import app
 from ergonet.estimators import base

@@ -7,8 +7,6 @@ Nothing here needs JAX, so invalid settings are rejected at once.
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from ergonet._errors import LONGEST_SHOWN, SettingError, shown, suggest
@@ -16,7 +14,6 @@ from ergonet._registry import Registry
 from ergonet.assembly import rules
 from ergonet.assembly.builtin import BUILT_IN
 from ergonet.assembly.default import NO_WARM_START
-from ergonet.assembly.renamed import translate
 from ergonet.assembly.rules import Setting, Table, setting
 from ergonet.datasets.kinds import INDICATOR, KINDS, ONE_HOT_LIMIT, REFUSE, TASKS
 from ergonet.datasets.registry import NO_TRANSFORM, TARGET_TRANSFORMS
@@ -25,7 +22,6 @@ from ergonet.models.registry import ACTIVATIONS, LIKELIHOODS, PRIORS
 from ergonet.samplers.registry import KERNELS
 
 _LARGEST_SEED = 2**32 - 1
-_LARGEST_FILE = 2**20  # bytes
 BY_TABLE = "chosen by the table unless set"
 CHAINS, ROWS = "chains", "rows"  # what devices and processes get
 
@@ -320,34 +316,6 @@ def check_names(table: Table) -> None:
                     raise SettingError(
                         f"[{name}] has no setting `{key[:LONGEST_SHOWN]}`. {suggest(key, settings_of(name))}"
                     )
-
-
-def read_settings_file(path: str | PathLike[str]) -> dict[str, Any]:
-    """Read the tables of a settings file, translating names of older versions.
-
-    Raises:
-        SettingError: the file does not exist, is not TOML, or contains an unknown table or setting.
-    """
-    import tomllib
-
-    file = Path(path)
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(_LARGEST_FILE + 1)
-        if len(content) > _LARGEST_FILE:
-            raise SettingError(f"`--settings`: {str(file)!r} is larger than {_LARGEST_FILE // 1024} KiB: no settings.")
-        table = translate(tomllib.loads(content.decode("utf-8-sig")))
-    except FileNotFoundError as error:
-        raise SettingError(f"`--settings`: there is no file {str(file)!r}.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingError(f"`--settings`: {str(file)!r} cannot be read: {error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise SettingError(f"`--settings`: {str(file)!r} is not TOML: {str(error).rstrip('.')}.") from error
-    try:
-        check_names(table)
-    except SettingError as error:
-        raise SettingError(f"{file}: {error}") from error
-    return table
 
 
 def resolve(source: str | None, file: Table, options: Table) -> Settings:

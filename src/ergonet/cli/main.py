@@ -383,6 +383,7 @@ def reproduce(
 def _is_to_be_planned(given: Given, file: str | None) -> bool:
     """Whether the options and the settings file have a time limit, and leave the counts to the library."""
     from ergonet.assembly.planning import is_open
-    from ergonet.assembly.settings import merge, read_settings_file
+    from ergonet.assembly.settings import merge
+    from ergonet.assembly.settings_file import read_settings_file
 
     return is_open(merge(read_settings_file(file) if file is not None else {}, given))

@@ -30,7 +30,8 @@ SettingsFile = Annotated[
 
 def resolved(given: Given, file: str | None) -> "Settings":
     """The settings of a fit from the given options and a settings file."""
-    from ergonet.assembly.settings import read_settings_file, resolve
+    from ergonet.assembly.settings import resolve
+    from ergonet.assembly.settings_file import read_settings_file
 
     source = given.get("data", {}).pop("source", None)
     return resolve(source, read_settings_file(file) if file is not None else {}, given)

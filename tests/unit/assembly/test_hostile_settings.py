@@ -6,7 +6,8 @@ from ergonet import MLP
 from ergonet._checks import is_number
 from ergonet._errors import SettingError
 from ergonet.assembly import build
-from ergonet.assembly.settings import Settings, read_settings_file
+from ergonet.assembly.settings import Settings
+from ergonet.assembly.settings_file import read_settings_file
 
 HUGE = 10**400
 

@@ -11,7 +11,8 @@ from ergonet._errors import RunDirectoryError
 from ergonet.assembly import build
 from ergonet.assembly.build import Task
 from ergonet.assembly.renamed import translate
-from ergonet.assembly.settings import read_settings_file, resolve
+from ergonet.assembly.settings import resolve
+from ergonet.assembly.settings_file import read_settings_file
 from ergonet.datasets import from_table
 from ergonet.runs.directory import DRAWS, PREPROCESSING, SETTINGS, RunDirectory
 from ergonet.samplers.gibbs_hmc import GibbsHMC

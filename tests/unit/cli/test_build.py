@@ -11,7 +11,8 @@ from ergonet._errors import SettingError
 from ergonet._registry import Registry
 from ergonet.assembly import build
 from ergonet.assembly.build import Task
-from ergonet.assembly.settings import read_settings_file, resolve
+from ergonet.assembly.settings import resolve
+from ergonet.assembly.settings_file import read_settings_file
 from ergonet.datasets.encoding import Encoder
 from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.models import likelihood

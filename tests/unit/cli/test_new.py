@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ergonet._errors import SettingError
-from ergonet.assembly.settings import Settings, every_setting, read_settings_file, resolve
+from ergonet.assembly.settings import Settings, every_setting, resolve
+from ergonet.assembly.settings_file import read_settings_file
 from ergonet.cli import new
 from ergonet.cli.main import app
 

@@ -8,7 +8,8 @@ import pytest
 
 from ergonet._errors import SettingError
 from ergonet.assembly.builtin import BUILT_IN
-from ergonet.assembly.settings import DataSettings, Settings, in_words, merge, read_settings_file, resolve
+from ergonet.assembly.settings import DataSettings, Settings, in_words, merge, resolve
+from ergonet.assembly.settings_file import read_settings_file
 from ergonet.datasets.registry import names
 from ergonet.runs.toml import to_toml
 
