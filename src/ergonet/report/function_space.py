@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ergonet import plots
-from ergonet.diagnostics import ConvergenceSummary, chain_map, summarize
+from ergonet.diagnostics import ConvergenceSummary, chain_map, estimates, summarize
 from ergonet.diagnostics.chain_map import ChainMap
 from ergonet.diagnostics.ensemble import are_apart, between_share, ess_within
 from ergonet.diagnostics.finding import shown_rhat
@@ -79,7 +79,7 @@ def table(record: RunRecord) -> dict[str, Any] | None:
     if found is None or not len(found.worst):
         return None
     of = found.summary
-    shares, means = between_share(found.values, found.weights), found.values.mean(axis=(0, 1))
+    shares, means = between_share(found.values, found.weights), estimates(found.weights).mean(found.values)
     names = ["prediction", "R-hat", "bulk ESS", "tail ESS", "mean", "MCSE", "variance between chains"]
     rows = []
     for one in found.worst:
@@ -159,7 +159,7 @@ def _map(found: Monitored, placed: ChainMap) -> Picture:
     )
     said = (
         f"Two chains are typically {placed.typical_distance:.2f} standard deviations apart{halves}; {explained}. "
-        f"{_percent(share)} of the variance of a typical prediction is between the chains"
+        f"Between the chains lies {_percent(share)} of the variance of a typical prediction"
     )
     return Picture(
         title="Which chains predict alike? A map",

@@ -62,7 +62,7 @@ def test_the_map_says_how_much_lies_between_the_chains():
         assert monitored is not None
         caption = function_space.pictures(monitored)[-1].caption
         assert said in caption
-        assert f"{share} of the variance of a typical prediction is between the chains" in caption
+        assert f"Between the chains lies {share} of the variance of a typical prediction." in caption
     alone = function_space.Monitored.of(replace(record, evaluation={"function_draws": values[:1]}))
     assert alone is not None
     assert [one.title for one in function_space.pictures(alone)][1:] == ["Where do the chains agree least?"]
