@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import jax
 import numpy as np
@@ -81,7 +82,7 @@ def killing_one(client):
 def test_parts_are_the_same_when_a_worker_is_killed(client):
     target = gaussian_target()
     parts = partition.split(target, [0, 1])
-    settings = {"num_chains": 1, "num_warmup": 20, "num_draws": 10, "seed": 3}
+    settings: dict[str, Any] = {"num_chains": 1, "num_warmup": 20, "num_draws": 10, "seed": 3}
     with dask.DaskExecutor(client) as executor, killing_one(client):
         moved = partition.sample(target, parts, executor=executor, **settings)
     for one, other in zip(moved, partition.sample(target, parts, **settings), strict=True):

@@ -5,6 +5,7 @@ import pickle
 import signal
 import threading
 from concurrent.futures import Executor, Future
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def test_a_number_of_processes_is_checked(count):
 def test_parts_in_processes_and_a_killed_process_change_no_draw():
     chosen = {"num_chains": 2, "num_draws": 3000}
     parts = ergonet.partition.split(gaussian_target(), [0, 1])
-    one_chain = {"num_chains": 1, "num_warmup": 20, "num_draws": 10, "seed": 3}
+    one_chain: dict[str, Any] = {"num_chains": 1, "num_warmup": 20, "num_draws": 10, "seed": 3}
     here = ergonet.partition.sample(gaussian_target(), parts, **one_chain)
     with Processes(2) as executor:
         there = ergonet.partition.sample(gaussian_target(), parts, executor=executor, **one_chain)

@@ -87,7 +87,10 @@ class Together(AbstractExecutor):
 
     is_in_unison = True
     is_making = False
-    num_workers = 1
+
+    @property
+    def num_workers(self):
+        return 1
 
     def in_unison(self, processes):
         assert processes == {0}
