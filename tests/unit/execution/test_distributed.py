@@ -23,7 +23,7 @@ from ergonet.runs.directory import RunDirectory
 from tests.minibatches import network
 from tests.sampling import draw
 
-ANSWER = 300  # seconds for what takes a few on an idle machine
+ANSWER = 600  # seconds for what takes a few on an idle machine
 LIMIT = 30  # seconds in which the other process ends
 FIT = ["fit", "table.csv", "--target", "y", "--hidden", "2", "--chains", "4", "--warmup", "30", "--no-baselines"]
 PROGRAM = """
