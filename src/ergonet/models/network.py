@@ -149,8 +149,11 @@ class MLP(AbstractNetwork):
 
 
 def product(left: Float[Array, "m k"], right: Float[Array, "k n"]) -> Float[Array, "m n"]:
-    """Matrix product; small ones are computed as a sum, which the compiler fuses with the surrounding code."""
-    if left.shape[0] * left.shape[1] * right.shape[1] > SMALL_PRODUCT:
+    """Matrix product; small ones are computed as a sum, which the compiler fuses with the surrounding code.
+
+    So are all with a vector, which is read faster in a sum than in the compiler's product.
+    """
+    if right.shape[1] > 1 and left.shape[0] * left.shape[1] * right.shape[1] > SMALL_PRODUCT:
         return left @ right
     return jnp.sum(left[:, :, None] * right, axis=1)
 
