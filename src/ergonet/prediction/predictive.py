@@ -183,9 +183,10 @@ class Predictor:
 
         def of_draws(pair: tuple[Array, Any]) -> tuple[Any, ...]:
             draws, weights = pair
-            return *self._moments(draws, weights.astype(draws.dtype), inputs, targets), weights
+            return *self._moments(draws, weights, inputs, targets), weights
 
-        pairs = draw_chunks(self._positions, self._weights) if held is None else held
+        stored = draw_chunks(self._positions, self._weights)  # read as they are asked for
+        pairs = held if held is not None else ((draws, used.astype(draws.dtype)) for draws, used in stored)
         for found, outputs, own, weights in every(of_draws, pairs):
             sums.append(found)
             if members is not None and targets is not None:
