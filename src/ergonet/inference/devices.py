@@ -18,6 +18,8 @@ from ergonet.execution.base import AbstractExecutor, WorkerError, slot
 from ergonet.execution.threads import num_cores
 from ergonet.target.shards import RowShards, chosen_of
 
+Devices = int | Sequence[Any] | RowShards | None  # as a user gives them
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -114,7 +116,7 @@ class DevicePlace:
         return seen[(self.index + slot.index) % len(seen)]
 
 
-def place(devices: int | Sequence[Any] | RowShards | None, num_chains: int) -> Placement:
+def place(devices: Devices, num_chains: int) -> Placement:
     """Assign chains to workers and devices.
 
     Args:

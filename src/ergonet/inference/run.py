@@ -29,7 +29,7 @@ from ergonet.execution.base import AbstractExecutor
 from ergonet.execution.threads import worker_pool
 from ergonet.inference.compiled import keep_compiled_programs, make_room_for_programs
 from ergonet.inference.continuing import Start, how_it_ended, suspend
-from ergonet.inference.devices import Placement, place
+from ergonet.inference.devices import Devices, Placement, place
 from ergonet.inference.drive import Diverged, Ending, TimeLimit, bounded, compile_programs, drive, search_steps
 from ergonet.inference.jobs import AbstractJob, RunPlan
 from ergonet.inference.looks import Looks
@@ -54,7 +54,6 @@ from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
 from ergonet.target.contract import AbstractTarget
-from ergonet.target.shards import RowShards
 
 WARM_START = "warm_start"  # in seconds, gradients, tuning and the fingerprint
 
@@ -74,7 +73,7 @@ def sample(
     init: Any = None,
     warm_start: str | Mapping[str, Any] | WarmStart | None = None,
     store: str | os.PathLike[str] | AbstractStore | None = None,
-    devices: int | Sequence[Any] | RowShards | None = None,
+    devices: Devices = None,
     executor: Executor | None = None,
     progress: bool | AbstractProgress = True,
     time_limit: float | None = None,

@@ -16,7 +16,7 @@ from ergonet.execution.shared import Shared, share
 from ergonet.execution.threads import num_cores
 from ergonet.hamiltonian.box import Box
 from ergonet.inference import run
-from ergonet.inference.devices import place
+from ergonet.inference.devices import Devices, place
 from ergonet.inference.validation import validate_numbers
 from ergonet.partition.regions import Partition
 from ergonet.partition.starts import find_starts
@@ -27,9 +27,6 @@ from ergonet.target.contract import AbstractTarget
 from ergonet.target.shards import RowShards
 
 PARTS = 0x50617274  # purpose of the seeds
-
-
-Devices = int | Sequence[Any] | RowShards | None
 
 
 @dataclass(frozen=True)
