@@ -122,8 +122,8 @@ class TemperatureSweep(Findings):
         apart = [t for t, one in zip(self.temperatures, self.scores, strict=True) if one.max_rhat > LARGEST_RHAT]
         if apart:
             said.append(
-                f"At T = {_listed(apart)} R-hat of the predictions is above {LARGEST_RHAT}: the scores are those of "
-                "the average of these chains, which need not be the tempered posterior."
+                f"At T = {_listed(apart)}, the R-hat of the predictions is above {LARGEST_RHAT}: the scores are those "
+                "of the average of these chains, which need not be the tempered posterior."
             )
         diverged = [t for t, one in zip(self.temperatures, self.scores, strict=True) if one.divergences]
         if diverged:
