@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.page import machine
 from benchmarks.rounds import ROOT
 from benchmarks.uci.contestants import COMMAND, Contestant, time_limit
 from benchmarks.uci.scores import score
@@ -49,6 +50,7 @@ class Cell:
         scores: by name, as in `metrics.json`; empty if it failed.
         failed: why there are no scores; empty if there are.
         notes: what else is known about the fit.
+        machine: where it was measured.
     """
 
     contestant: str
@@ -63,6 +65,7 @@ class Cell:
     scores: Mapping[str, float]
     failed: str = ""
     notes: Mapping[str, Any] = field(default_factory=dict)
+    machine: str = ""
 
     @property
     def place(self) -> tuple[str, str, int]:
@@ -129,6 +132,7 @@ def measure(contestant: Contestant, table: str, number: int, split: Split) -> Ce
         scores={name: float(value) for name, value in scores.items() if value is not None},
         failed=failed,
         notes=notes,
+        machine=machine(),
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,7 +30,8 @@ LIMITS = ((2000, 180), (10_000, 600))
 INTRODUCTION = """# Tables
 Written by `{command}` on {date}. Every figure is printed by this command; nothing was filled in by hand.{quick}
 
-- Machine: {machine}. Other programs may have run at the same time: compare processor seconds rather than wall times.
+- Machines: see the last table. Other programs may have run at the same time: compare processor seconds, and of one
+  machine only, rather than wall times.
 - Versions: {versions}.
 
 Each contestant, table and split is a process of its own, whose time includes choosing settings, imports and compiling.
@@ -216,7 +218,7 @@ def write(
     regressions, classes = (TINY, ()) if about["quick"] else (REGRESSIONS, CLASSIFICATIONS)
     parts = [
         INTRODUCTION.format(
-            **{name: about[name] for name in ("command", "date", "machine")},
+            **{name: about[name] for name in ("command", "date")},
             versions=versions,
             quick="\n\n**A quick run: it shows that the command works.**" if about["quick"] else "",
             splits=f"{STANDARD_SPLITS[0]} to {STANDARD_SPLITS[-1]}",
@@ -239,7 +241,7 @@ def write(
         parts.append("\n" + _by_table(results, contestants, (ERROR, CPU, WALL), classes))
         parts.append("\n## Missing\n" + _missing(results, contestants))
     parts.append(
-        "\n## Contestants\n" + table(("name", "settings, and how the distribution is made"), _forms(contestants))
+        "\n## Contestants\n" + table(("name", "settings, and how the distribution is made", "measured on"), _forms(contestants, cells))
     )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "uci.md").write_text("".join(parts), encoding="utf-8")
@@ -293,6 +295,11 @@ def _missing(results: Results, contestants: Sequence[Contestant]) -> str:
     return "".join(lines) or "Nothing.\n"
 
 
-def _forms(contestants: Sequence[Contestant]) -> list[tuple[str, str]]:
-    limited = [(one, f"; up to {one.most_rows} training rows" if one.most_rows else "") for one in contestants]
-    return [(one.title, one.form + rows) for one, rows in limited]
+def _forms(contestants: Sequence[Contestant], cells: Sequence[Cell]) -> list[tuple[str, str, str]]:
+    rows = []
+    for one in contestants:
+        limited = f"; up to {one.most_rows} training rows" if one.most_rows else ""
+        counts = Counter(cell.machine for cell in cells if cell.contestant == one.name)
+        places = "; ".join(f"{name} ({count} results)" for name, count in counts.most_common())
+        rows.append((one.title, one.form + limited, places or "-"))
+    return rows
