@@ -241,7 +241,8 @@ def write(
         parts.append("\n" + _by_table(results, contestants, (ERROR, CPU, WALL), classes))
         parts.append("\n## Missing\n" + _missing(results, contestants))
     parts.append(
-        "\n## Contestants\n" + table(("name", "settings, and how the distribution is made", "measured on"), _forms(contestants, cells))
+        "\n## Contestants\n"
+        + table(("name", "settings, and how the distribution is made", "measured on"), _forms(contestants, cells))
     )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "uci.md").write_text("".join(parts), encoding="utf-8")
