@@ -8,7 +8,7 @@ import pandas as pd
 
 from ergonet.assembly import build
 from ergonet.assembly.settings import resolve
-from ergonet.cli import evaluation, fitting
+from ergonet.cli import evaluation, fitting, loading
 from ergonet.draws.samples import load
 from ergonet.draws.store import ZarrStore
 from ergonet.runs.directory import RunDirectory
@@ -31,7 +31,7 @@ def write_killed(folder: Path) -> RunDirectory:
     table = pd.DataFrame({"x": rng.normal(size=30), "y": rng.normal(size=30)})
     table.assign(z=table["x"] - table["y"]).to_csv(folder / "table.csv", index=False)
     settings = resolve("table.csv", {}, GIVEN)
-    dataset = fitting.load_data(settings.data, seed=settings.run.seed)
+    dataset = loading.load_data(settings.data, seed=settings.run.seed)
     settings = build.complete(settings, dataset.preprocessing)
     model = build.model(settings, build.Task.of(dataset.preprocessing))
     (folder / "run").mkdir()
@@ -53,7 +53,7 @@ def write_killed(folder: Path) -> RunDirectory:
 def finish(directory: RunDirectory) -> None:
     """Write all files that a fit writes, except the report."""
     settings, preprocessing = directory.read_settings()
-    dataset = fitting.load_data(settings.data, seed=settings.run.seed)
+    dataset = loading.load_data(settings.data, seed=settings.run.seed)
     model = build.model(settings, build.Task.of(preprocessing))
     samples = load(directory.draws, target=fitting.condition(model, dataset))
     found = evaluation.Evaluation({"function_draws": np.zeros((CHAINS, DRAWS, 1))}, {}, {})

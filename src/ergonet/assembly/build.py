@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import SettingError
 from ergonet.assembly.default import (
+    CROSS_VALIDATION,
     HETEROSCEDASTIC,
     MOST_GROWTH,
     NO_WARM_START,
@@ -22,7 +23,8 @@ from ergonet.assembly.settings import ModelSettings, NetworkSettings, Settings
 from ergonet.inference.registry import WARM_STARTS
 from ergonet.inference.until import Until
 from ergonet.models.embedding import EmbeddedMLP
-from ergonet.models.likelihood import AbstractLikelihood, Bernoulli, Gaussian, HeteroscedasticGaussian
+from ergonet.models.likelihood import AbstractLikelihood, Gaussian, HeteroscedasticGaussian
+from ergonet.models.likelihoods.classes import Bernoulli
 from ergonet.models.network import MLP
 from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.models.prior import AbstractPrior
@@ -143,7 +145,7 @@ def likelihood(choice: Any, task: Task) -> AbstractLikelihood:
     Raises:
         SettingError: the likelihood does not suit the task, or a setting is unknown or out of range.
     """
-    choice, units = _without_units(_with_name(choice, default_likelihood(task)))
+    choice, units = _without_units(_at_one(_with_name(choice, default_likelihood(task))))
     if isinstance(choice, Mapping) and units == DATA:
         LIKELIHOODS.resolve(choice)  # rejects values out of range before they are scaled
         choice = {**choice, **scaled_deviations(choice, task)}
@@ -160,6 +162,12 @@ def likelihood(choice: Any, task: Task) -> AbstractLikelihood:
             f"`likelihood` {choice!r} is for 2 classes, but there are {task.num_targets}. Use 'categorical'."
         )
     return chosen
+
+
+def _at_one(choice: Any) -> Any:
+    """The choice of a likelihood, with a temperature of 1 until cross-validation has found it."""
+    is_open = isinstance(choice, Mapping) and choice.get("temperature") == CROSS_VALIDATION
+    return {**choice, "temperature": 1.0} if is_open else choice
 
 
 def _without_units(choice: Any) -> tuple[Any, str]:
@@ -214,7 +222,7 @@ def check(settings: Settings) -> None:
         WARM_STARTS.resolve(settings.run.warm_start)
     Until.of(settings.run.until)
     if settings.likelihood:
-        LIKELIHOODS.resolve(_without_units(_with_name(settings.likelihood, "gaussian"))[0])
+        LIKELIHOODS.resolve(_without_units(_at_one(_with_name(settings.likelihood, "gaussian")))[0])
 
 
 def choose(settings: Settings, table: Table) -> Settings:
@@ -231,7 +239,7 @@ def choose(settings: Settings, table: Table) -> Settings:
         settings,
         network=_filled(network, {"activation": PLAIN_ACTIVATION}),
         prior=settings.prior if is_own["network"] else _chosen_prior(settings.prior, default),
-        likelihood=_chosen_likelihood(settings.likelihood, default, table),
+        likelihood=_chosen_likelihood(settings.likelihood, default, table, is_own=is_own["kernel"]),
         kernel=settings.kernel if is_own["kernel"] else _merged(default.kernel, settings.kernel),
         run=dataclasses.replace(counts, warm_start=None) if counts.warm_start == NO_WARM_START else counts,
     )
@@ -253,11 +261,17 @@ def left_open(given: Settings) -> list[str]:
     return [name for name, is_open in parts.items() if is_open]
 
 
-def _chosen_likelihood(given: Any, default: Default, table: Table) -> Any:
-    """The likelihood, with the floor of the table if its noise depends on the row."""
-    if table.task != "regression" or not (given is None or isinstance(given, Mapping | str)):
+def _chosen_likelihood(given: Any, default: Default, table: Table, *, is_own: bool) -> Any:
+    """The likelihood, with the floor of the table if its noise depends on the row.
+
+    A temperature that cross-validation finds belongs to the default's kernel, so it does not come with the user's own.
+    """
+    if table.task == COUNT or not (given is None or isinstance(given, Mapping | str)):
         return given
     named = {"name": given} if isinstance(given, str) else dict(given or {})
+    if table.task == "classification":
+        has_one = "temperature" in LIKELIHOODS.settings(named.get("name", "categorical"))
+        return named if is_own or not has_one else {**default.likelihood, **named}
     if not set(named) - {"units", "floor"}:
         named = {"name": default.likelihood["name"], **named}
     if named.get("name") != HETEROSCEDASTIC or "floor" in named:

@@ -23,7 +23,7 @@ PLAIN_RUN: Final[Mapping[str, Any]] = {
     "num_draws": 500,
     "warm_start": NO_WARM_START,
 }
-"""What a kernel that the user has chosen gets, and a network of one layer."""
+"""What a kernel that the user has chosen gets."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,8 @@ class Default:
     run: Mapping[str, Any]
 
 
+LOG_BEYOND: Final = 2.0  # standard deviations of an input; a value far out has the network to itself otherwise
+CROSS_VALIDATION: Final = "cross-validation"  # in place of the temperature of class probabilities
 CHAINS, FEWEST_CHAINS = 10, 4
 STARTED, WARMUP, DRAWS, FEWEST_TRANSITIONS = 1000, 100, 100, 20
 MOST_GROWTH: Final = 10  # of the number of draws, up to which a run with a stop rule may go on
@@ -103,6 +105,13 @@ KERNEL: Final[Mapping[str, Any]] = {
     "metric": "identity",
     "target_acceptance": 0.9,  # a short warm-up settles steps that diverge at 0.8
 }
+ONE_LAYER: Final[Mapping[str, Any]] = {
+    "num_chains": 4,
+    "num_warmup": 300,
+    "num_draws": 500,
+    "warm_start": "adam",
+}
+"""The run of a network of one layer, whose chains find the same predictions."""
 
 
 def default_for(table: Table) -> Default:
@@ -113,8 +122,12 @@ def default_for(table: Table) -> Default:
     hundreds, so that a member is overconfident wherever it is wrong, and the prior of a classification is therefore
     scaled by the width of its one layer. So is that of counts, whose logarithms have no other scale either.
 
-    Chains of one layer find the same predictions, so they run until the diagnostics can confirm it. Those of four
-    layers stay in modes of their own, and are an ensemble of short chains that a warm start has taken there.
+    Chains of one layer find the same predictions, so they run until the diagnostics can confirm it. Their metric is
+    learned, because the scales of the two layers differ by the prior. Those of four layers stay in modes of their own,
+    and are an ensemble of short chains that a warm start has taken there.
+
+    How sure a classification may be depends on how clean its labels are, which no prior knows; so what it states has a
+    temperature, from rows that were left out.
     """
     if table.task == "regression":
         return Default(
@@ -124,12 +137,13 @@ def default_for(table: Table) -> Default:
             kernel=KERNEL,
             run=_ensemble(table.num_rows),
         )
+    is_long = table.num_rows <= MANY_ROWS
     return Default(
         network={"hidden": (50,), "activation": "silu"},
         prior={"scale": 16.0} if table.task == "classification" else {},
-        likelihood={},
-        kernel={"name": "nuts"} if table.num_rows <= MANY_ROWS else KERNEL,
-        run=PLAIN_RUN if table.num_rows <= MANY_ROWS else _ensemble(table.num_rows),
+        likelihood={"temperature": CROSS_VALIDATION} if table.task == "classification" else {},
+        kernel={**KERNEL, "metric": "diagonal"} if is_long else KERNEL,
+        run=ONE_LAYER if is_long else _ensemble(table.num_rows),
     )
 
 

@@ -209,6 +209,16 @@ def above_zero(of: str = "a number") -> Rule:
     return above(0, of)
 
 
+def at_least_zero() -> Rule:
+    """A finite number of at least 0."""
+
+    def read(value: Any) -> float:
+        _require(is_number(value) and 0 <= value < math.inf)
+        return float(value)
+
+    return Rule("a number of at least 0", read, float)
+
+
 def units() -> Rule:
     """Units of layers: integers; a single number means one layer."""
 

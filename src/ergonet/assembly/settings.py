@@ -13,10 +13,10 @@ from ergonet._errors import LONGEST_SHOWN, SettingError, shown, suggest
 from ergonet._registry import Registry
 from ergonet.assembly import rules
 from ergonet.assembly.builtin import BUILT_IN
-from ergonet.assembly.default import NO_WARM_START
+from ergonet.assembly.default import LOG_BEYOND, NO_WARM_START
 from ergonet.assembly.rules import Setting, Table, setting
 from ergonet.datasets.kinds import INDICATOR, KINDS, ONE_HOT_LIMIT, REFUSE, TASKS
-from ergonet.datasets.registry import NO_TRANSFORM, TARGET_TRANSFORMS
+from ergonet.datasets.registry import DATASETS, NO_TRANSFORM, TARGET_TRANSFORMS
 from ergonet.inference.registry import WARM_STARTS
 from ergonet.models.registry import ACTIVATIONS, LIKELIHOODS, PRIORS
 from ergonet.samplers.registry import KERNELS
@@ -80,6 +80,13 @@ class DataSettings:
         rules.whole(1),
         "Most categories of a column that get a 0/1 column each; more share a learned embedding",
         metavar="COUNT",
+    )
+    log_beyond: float | None = setting(
+        None,
+        rules.at_least_zero(),
+        "Standard deviations beyond which a scaled input grows by its logarithm; 0: nowhere",
+        form="2 for the default network, else 0",
+        metavar="SDS",
     )
     weights: str | None = setting(
         None,
@@ -342,7 +349,16 @@ def resolve(source: str | None, file: Table, options: Table) -> Settings:
         )
     # File and options first: a table without a name in the file adds settings to the choice that an option names.
     chosen = merge(file, merge(options, {"data": {"source": source}}))
-    return Settings.from_table(merge(BUILT_IN.get(str(source), {}), chosen))
+    settings = Settings.from_table(merge(BUILT_IN.get(str(source), {}), chosen))
+    if settings.data.log_beyond is not None or source in DATASETS:
+        return settings
+    beyond = log_beyond(None, settings.network.hidden)
+    return dataclasses.replace(settings, data=dataclasses.replace(settings.data, log_beyond=beyond))
+
+
+def log_beyond(given: float | None, hidden: Any) -> float:
+    """Standard deviations beyond which inputs grow by their logarithm: as given, or what suits the hidden layers."""
+    return given if given is not None else 0.0 if hidden is not None else LOG_BEYOND
 
 
 def merge(below: Table, above: Table) -> dict[str, Any]:

@@ -62,9 +62,9 @@ def run(settings: "Settings", *, rows: int | None, long: bool, out: str, overwri
     if rows is not None and rows < 1:
         raise SettingError(f"`--rows` must be at least 1, got {rows}.")
     from ergonet.assembly import build
-    from ergonet.cli import fitting
+    from ergonet.cli import fitting, loading
 
-    dataset = fitting.load_data(settings.data, seed=settings.run.seed, likelihood=settings.likelihood)
+    dataset = loading.load_data(settings.data, seed=settings.run.seed, likelihood=settings.likelihood)
     build.check(settings)
     settings = build.complete(settings, dataset.preprocessing, dataset.y_train)
     model = build.model(settings, build.Task.of(dataset.preprocessing))

@@ -104,11 +104,11 @@ class _Entry:
         settings, preprocessing, model = directory.read_model()
         directory.require_own_draws()
 
-        from ergonet.cli import fitting
+        from ergonet.cli import fitting, loading
         from ergonet.draws.samples import load
 
         fitting.keep_compiled_programs()
-        dataset = fitting.reload_data(
+        dataset = loading.reload_data(
             settings, preprocessing, lacking=f"{path!r} is compared on the rows to which it was fitted"
         )
         samples = load(directory.draws, target=fitting.condition(model, dataset))

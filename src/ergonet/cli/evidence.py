@@ -3,7 +3,7 @@
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from ergonet.cli import fitting
+from ergonet.cli import fitting, loading
 from ergonet.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def run(directory: RunDirectory, *, seed: int) -> str:
     """
     settings, preprocessing, model = directory.read_model()
     path = str(directory.path)
-    dataset = fitting.reload_data(
+    dataset = loading.reload_data(
         settings, preprocessing, lacking=f"The evidence of {path!r} is computed from its data"
     )
 

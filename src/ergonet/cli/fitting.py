@@ -5,28 +5,24 @@ import sys
 import time
 import warnings
 from contextlib import closing
-from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import (
-    DataError,
-    RunDirectoryError,
     SamplingWarning,
-    SettingError,
     Terminated,
     TimeLimitError,
     visible,
 )
-from ergonet.assembly.settings import DataSettings, Settings
-from ergonet.cli import executors, signals, viewing
+from ergonet.assembly.settings import Settings
+from ergonet.cli import executors, loading, signals, viewing
+from ergonet.cli.loading import name_of
 from ergonet.datasets import registry
 from ergonet.runs.claiming import claim_run
 from ergonet.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from ergonet.datasets.dataset import Dataset
-    from ergonet.datasets.preprocessing import Preprocessing
     from ergonet.draws.replacement import Claim
     from ergonet.draws.samples import Samples
     from ergonet.draws.store import ZarrStore
@@ -65,9 +61,9 @@ def run(
     Raises:
         ErgonetError: the data, the settings or the directory cannot be used.
     """
-    with closing(claim_run(out, _name(settings.data), overwrite=overwrite)) as claim:
+    with closing(claim_run(out, name_of(settings.data), overwrite=overwrite)) as claim:
         watch(settings, claim, began=began)
-        dataset = load_data(settings.data, seed=settings.run.seed, likelihood=settings.likelihood)
+        dataset = loading.load_data(settings.data, seed=settings.run.seed, likelihood=settings.likelihood)
         with viewing.page(claim, wanted=live, quiet=quiet) as page:
             directory, metrics = fit(
                 settings, dataset, claim, resume=False, quiet=quiet, began=began, plans=plans, page=page
@@ -97,7 +93,7 @@ def fit(
     """Sample, or continue to sample, and evaluate: the complete run directory and the figures of the run."""
     keep_compiled_programs()
 
-    from ergonet.assembly import build
+    from ergonet.assembly import build, temperature
     from ergonet.cli import evaluation
     from ergonet.cli.explaining import with_explanation
     from ergonet.cli.falling_back import fall_back
@@ -111,6 +107,11 @@ def fit(
     target = condition(model, dataset)
     if plans:
         settings = _planned(settings, target, kernel, quiet=quiet, began=began)
+    left = _time_to_sample(settings.run.time_limit, spent=time.perf_counter() - began)
+    settings, said = temperature.settled(settings, target, dataset.y_train, kernel, seconds=left)
+    if said:
+        model = build.model(settings, build.Task.of(dataset.preprocessing))
+        target = condition(model, dataset)
     plan = evaluation.plan_predictions(
         settings,
         rows=len(dataset.x_test),
@@ -119,6 +120,7 @@ def fit(
     )
     if not quiet:
         told = _columns(settings, dataset)
+        told += f"{visible(said)}\n" if said else ""
         sys.stdout.write(f"{visible(_header(settings, dataset, model, chosen))}\n{told}{plan}\n")
         sys.stdout.flush()
     before = time.perf_counter() - began
@@ -141,13 +143,19 @@ def fit(
         found = evaluation.with_baselines(found, settings, dataset, left=left)
         left = None if settings.run.time_limit is None else settings.run.time_limit - (time.perf_counter() - began)
         found = with_explanation(found, samples, dataset, model, limit=settings.run.time_limit, left=left)
-        now = time.perf_counter()
-        seconds = dict(samples.seconds) | {"prediction": compared - evaluated, "baselines": now - compared}
-        seconds["total"] = samples.seconds.get("total", 0.0) + before + now - evaluated
-        seconds["setup"] = before + samples.seconds.get("setup", 0.0)
+        seconds = _seconds(samples, before=before, evaluated=evaluated, compared=compared)
         metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds=seconds)
         finish(directory, metrics, found.arrays, samples)
     return directory, metrics
+
+
+def _seconds(samples: "Samples", *, before: float, evaluated: float, compared: float) -> dict[str, float]:
+    """Seconds of each stage, given those before the run and when the evaluation and the baselines began."""
+    now = time.perf_counter()
+    seconds = dict(samples.seconds) | {"prediction": compared - evaluated, "baselines": now - compared}
+    seconds["total"] = samples.seconds.get("total", 0.0) + before + now - evaluated
+    seconds["setup"] = before + samples.seconds.get("setup", 0.0)
+    return seconds
 
 
 def keep_compiled_programs() -> None:
@@ -207,119 +215,6 @@ def conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool
     if not is_told and metrics.get("stopped_by") == TIME_LIMIT:
         (sys.stderr if quiet else sys.stdout).write(f"The run was stopped: {how_to_continue(directory.path)}\n")
     return OFF if strict and advice.failed(metrics) else FINE
-
-
-def reload_data(settings: Settings, preprocessing: "Preprocessing", *, lacking: str) -> "Dataset":
-    """Load the data of a fit again.
-
-    Args:
-        settings: the settings of the fit.
-        preprocessing: what the fit learned about its data.
-        lacking: what the data are needed for, as the beginning of a sentence.
-
-    Raises:
-        RunDirectoryError: they are missing or have changed.
-    """
-    from ergonet.draws.durable import to_json
-
-    try:
-        dataset = load_data(settings.data, seed=settings.run.seed, likelihood=settings.likelihood)
-    except (DataError, OSError) as error:
-        raise RunDirectoryError(
-            f"{lacking}. To compute this from the draws, run the command in the folder where the fit was started, with "
-            f"its data in place: {error}"
-        ) from error
-    recorded, found = preprocessing.to_dict(), dataset.preprocessing.to_dict()
-    if to_json({name: found.get(name) for name in recorded}) != to_json(recorded):  # older runs recorded less
-        raise RunDirectoryError(
-            f"{lacking}, and its data {settings.data.source!r} have changed since. Restore them, or fit again."
-        )
-    return dataset
-
-
-def load_data(data: DataSettings, *, seed: int, likelihood: Any = None) -> "Dataset":
-    """Load the data set of the settings.
-
-    Args:
-        data: the settings.
-        seed: of the split.
-        likelihood: the choice of a likelihood, which says how targets are scaled, and the task if that is not set.
-
-    Raises:
-        DataError: the file or a column cannot be used.
-        SettingError: a setting does not suit the data.
-    """
-    if data.source in registry.DATASETS:
-        return _built_in(data, seed)
-    for option, given in {"--data": data.folder is not None, "--fetch": data.fetch}.items():
-        if given:
-            raise SettingError(f"`{option}` is for built-in data sets of images: {data.source!r} is a file.")
-    from ergonet.assembly.likelihoods import target_scaling, task_of
-    from ergonet.datasets.choosing import Choices
-    from ergonet.datasets.readers import read_file, read_table
-    from ergonet.datasets.tables import from_table
-
-    read = read_file(data.source)
-    table = read.table
-    target = data.target or _usual_target(data.source, [str(name) for name in table.columns])
-    task = task_of(likelihood) if data.task is None else data.task
-    dataset = from_table(
-        table,
-        target[0] if len(target) == 1 else target,
-        task=task,
-        test_fraction=data.test_fraction,
-        test_frame=read_table(data.test_file) if data.test_file is not None else None,
-        choices=Choices(data.drop, data.columns, data.types or {}, data.missing, data.one_hot_limit),
-        seed=seed,
-        target_scaling=target_scaling(likelihood, task or ""),
-        weights=data.weights,
-        target_transform=data.target_transform,
-    )
-    return dataclasses.replace(dataset, name=_name(data), said=read.said)
-
-
-def _built_in(data: DataSettings, seed: int) -> "Dataset":
-    unused = {"--test-file": data.test_file is not None}
-    unused |= {f"--{name}": bool(getattr(data, name)) for name in ("drop", "columns", "types", "weights")}
-    if data.source in registry.DATASETS.names(registry.OWN_SPLIT):
-        unused["--test-fraction"] = data.test_fraction != DataSettings.test_fraction
-    for option, given in unused.items():
-        if given:
-            raise SettingError(f"`{option}` is for tables of your own: {data.source!r} is a built-in data set.")
-    dataset = registry.load(
-        data.source,
-        test_fraction=data.test_fraction,
-        seed=seed,
-        data=data.folder,
-        fetch=data.fetch,
-        target_transform=data.target_transform,
-    )
-    own = dataset.preprocessing
-    if data.target not in ((), own.target_names):
-        raise SettingError(
-            f"`--target`: the built-in data set {data.source!r} has its own target {own.target_names[0]!r}; leave "
-            f"`--target` out."
-        )
-    if data.task not in (None, own.task):
-        raise SettingError(f"`--task`: the built-in data set {data.source!r} is a {own.task}.")
-    return dataset
-
-
-def _usual_target(source: str, columns: list[str]) -> tuple[str, ...]:
-    """For NPZ files, `y` or the columns of a matrix `y`; for all others the target must be named."""
-    if Path(source).suffix.lower() == ".npz":
-        usual = tuple(name for name in columns if name == "y" or (name[:1] == "y" and name[1:].isdigit()))
-        if usual:
-            return usual
-    shown = ", ".join(columns[:30]) + (f" and {len(columns) - 30} more" if len(columns) > 30 else "")
-    raise DataError(f"`--target` is missing: name the column of {source} to predict. Its columns are: {shown}.")
-
-
-def _name(data: DataSettings) -> str:
-    if data.source in registry.DATASETS:
-        return data.source
-    name = Path(data.source).name
-    return name.partition(".")[0] or name  # without .csv.gz
 
 
 def _header(settings: Settings, dataset: "Dataset", model: Any, chosen: list[str]) -> str:

@@ -38,7 +38,7 @@ def run(settings: Settings, *, num_draws: int, out: str, overwrite: bool) -> str
     """
     path = check_picture(out, overwrite=overwrite)
     from ergonet.assembly import build
-    from ergonet.cli.fitting import load_data
+    from ergonet.cli.loading import load_data
 
     dataset = load_data(settings.data, seed=settings.run.seed, likelihood=settings.likelihood)
     build.check(settings)

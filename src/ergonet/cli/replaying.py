@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergonet._errors import TimeLimitError
-from ergonet.cli import fitting
+from ergonet.cli import fitting, loading
 from ergonet.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def replay(directory: RunDirectory, *, seconds: float) -> tuple[str, bool]:
     """
     directory.require_own_draws()
     settings, preprocessing = directory.read_settings()
-    dataset = fitting.reload_data(settings, preprocessing, lacking=f"{str(directory.path)!r} is replayed with its data")
+    dataset = loading.reload_data(settings, preprocessing, lacking=f"{str(directory.path)!r} is replayed with its data")
 
     import jax
 

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ergonet.cli import fitting, viewing
+from ergonet.cli import fitting, loading, viewing
 from ergonet.diagnostics.finding import UNTIL
 from ergonet.runs.claiming import claim_to_continue
 from ergonet.runs.directory import RunDirectory
@@ -60,7 +60,7 @@ def run(
         changed = _changed(settings.run, drawn=drawn, draws=draws, until=until or {})
         settings = dataclasses.replace(settings, run=dataclasses.replace(changed, time_limit=time_limit))
         fitting.watch(settings, claim, began=began)
-        dataset = fitting.reload_data(settings, preprocessing, lacking=f"{path!r} is continued with its data")
+        dataset = loading.reload_data(settings, preprocessing, lacking=f"{path!r} is continued with its data")
         with viewing.page(claim, wanted=live, quiet=quiet) as page:
             directory, metrics = fitting.fit(settings, dataset, claim, resume=True, quiet=quiet, began=began, page=page)
     return fitting.conclude(directory, metrics, strict=strict, quiet=quiet)

@@ -139,10 +139,10 @@ def run(settings: "Settings", wanted: _Wanted, *, executor: Executor | None = No
         ErgonetError: the data or the settings cannot be used.
     """
     from ergonet.assembly import build
-    from ergonet.cli import fitting
+    from ergonet.cli import fitting, loading
     from ergonet.comparison.temperatures import sweep_of
 
-    dataset = fitting.load_data(settings.data, seed=settings.run.seed, likelihood=settings.likelihood)
+    dataset = loading.load_data(settings.data, seed=settings.run.seed, likelihood=settings.likelihood)
     if not len(dataset.x_test):
         raise DataError("`ergonet temper` needs held-out rows: give `--test-fraction` above 0, or `--test-file`.")
     build.check(settings)

@@ -46,13 +46,13 @@ def _computed(directory: RunDirectory) -> "RunRecord":
     """Evaluate the draws of a fit that was killed, as the fit would have done; writes nothing."""
     settings, preprocessing, model = directory.read_model()
 
-    from ergonet.cli import evaluation, fitting
+    from ergonet.cli import evaluation, fitting, loading
     from ergonet.cli.explaining import with_explanation
     from ergonet.draws.samples import load
     from ergonet.report import RunRecord
 
     lacking = f"{str(directory.path)!r} has no {' and no '.join(directory.missing_results())}: its fit did not finish"
-    dataset = fitting.reload_data(settings, preprocessing, lacking=lacking)
+    dataset = loading.reload_data(settings, preprocessing, lacking=lacking)
     fitting.keep_compiled_programs()
     samples = _described(load(directory.draws, target=fitting.condition(model, dataset)), settings)
     sys.stderr.write(f"{lacking}. They are computed from {samples.num_draws} draws of each chain.\n")

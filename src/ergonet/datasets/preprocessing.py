@@ -5,7 +5,6 @@ encoded (`encoding.Encoder`). Columns that are constant over the training rows a
 `Preprocessing.to_dict` returns JSON types only.
 """
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int32, Shaped
 
+from ergonet._checks import is_number
 from ergonet._errors import CapabilityError, DataError, RunDirectoryError
 from ergonet.datasets.columns import select_columns
 from ergonet.datasets.encoding import Encoder
@@ -20,23 +20,15 @@ from ergonet.datasets.frames import as_frame_or_array
 from ergonet.datasets.kinds import CLOSED, EMBEDDED, TASKS
 from ergonet.datasets.record_parts import labels, number_range, numbers, require, texts
 from ergonet.datasets.registry import TARGET_TRANSFORMS, transform_named
+from ergonet.datasets.tails import check_range, damped, undamped, warn_of_far_rows
 from ergonet.datasets.transforms import AbstractTransform, transformed
-from ergonet.datasets.validation import (
-    Label,
-    as_labels,
-    as_targets,
-    capital,
-    check_counts,
-    encode_labels,
-    row_name,
-)
+from ergonet.datasets.validation import Label, as_labels, as_targets, capital, check_counts, encode_labels
 
 Predicted = Float[np.ndarray, "... rows targets"]
-SCHEMA_VERSION, TRANSFORMED_VERSION = 2, 3  # the latter if targets are transformed
-_OPTIONAL = ("feature_range", "target_transform")
+SCHEMA_VERSION, TRANSFORMED_VERSION, DAMPED_VERSION = 2, 3, 4  # 3 if targets are transformed, 4 with `log_beyond`
+_OPTIONAL = ("feature_range", "target_transform", "log_beyond")
 UNSCALED = "none"
 _NUMBERS = Encoder()
-FAR = 1e4  # standard deviations, more than the square root of the number of training rows
 PER_COLUMN_SCALING = "each input column minus its training mean, divided by its training standard deviation"
 
 
@@ -65,6 +57,8 @@ class Preprocessing:
             Float64 [2, encoded]; None: unknown, as for images and runs of version 0.1.0.
         target_transform: Regression: what is applied to the targets before they are scaled, so that `target_mean` and
             `target_sd` are those of transformed targets; None: nothing.
+        log_beyond: Standard deviations, above 0, beyond which scaled inputs grow by their logarithm (`tails.damped`),
+            but not indices of embeddings; None: nowhere.
     """
 
     task: str
@@ -80,6 +74,7 @@ class Preprocessing:
     encoders: Mapping[str, Encoder] = field(default_factory=dict)
     feature_range: Float[np.ndarray, "2 encoded"] | None = None
     target_transform: AbstractTransform | None = None
+    log_beyond: float | None = None
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -138,11 +133,32 @@ class Preprocessing:
         encoded = np.concatenate(parts, axis=1)
         with np.errstate(over="ignore"):
             scaled = ((encoded - self.feature_mean) / self.feature_sd).astype(np.float32)
-        _check_range(scaled, encoded, names=self.encoded_names, argument=argument)
+        check_range(scaled, encoded, names=self.encoded_names, argument=argument)
         if self.scaling != UNSCALED:
             plain = slice(scaled.shape[1] - len(self.embeddings))  # without indices of categories
-            _warn_of_far_rows(scaled[:, plain], encoded[:, plain], names=self.encoded_names, argument=argument)
-        return scaled
+            warn_of_far_rows(scaled[:, plain], encoded[:, plain], names=self.encoded_names, argument=argument)
+        return self._damped(scaled)
+
+    def to_inputs(self, values: Any, indices: Sequence[int]) -> Float[np.ndarray, "... inputs"]:
+        """Network inputs for encoded values [..., inputs] of the inputs with these indices."""
+        scaled = (np.asarray(values) - self.feature_mean[indices]) / self.feature_sd[indices]
+        return scaled if self.log_beyond is None else damped(scaled, self.log_beyond)
+
+    def from_inputs(self, inputs: Any, indices: Sequence[int]) -> Float[np.ndarray, "... inputs"]:
+        """The inverse of `to_inputs`."""
+        return self.standardized(inputs) * self.feature_sd[indices] + self.feature_mean[indices]
+
+    def standardized(self, inputs: Any) -> np.ndarray:
+        """Network inputs that are no indices of embeddings in standard deviations from the mean."""
+        return np.asarray(inputs) if self.log_beyond is None else undamped(inputs, self.log_beyond)
+
+    def _damped(self, scaled: np.ndarray) -> np.ndarray:
+        """Scaled inputs [..., encoded] that are brought closer, but for indices of embeddings."""
+        if self.log_beyond is None:
+            return scaled
+        plain = scaled.shape[-1] - len(self.embeddings)
+        near = damped(scaled[..., :plain], self.log_beyond)
+        return np.concatenate([near, scaled[..., plain:]], axis=-1, dtype=scaled.dtype)
 
     def outside(self, scaled: Float32[np.ndarray, "rows encoded"]) -> Bool[np.ndarray, "rows encoded"] | None:
         """Whether each entry of what `transform` returned lies outside the range of the training rows.
@@ -152,7 +168,7 @@ class Preprocessing:
         """
         if self.feature_range is None:
             return None
-        low, high = ((self.feature_range - self.feature_mean) / self.feature_sd).astype(np.float32)
+        low, high = self._damped(((self.feature_range - self.feature_mean) / self.feature_sd).astype(np.float32))
         return (scaled < low) | (scaled > high)
 
     def transform_target(
@@ -184,7 +200,7 @@ class Preprocessing:
         plain = transformed(self.target_transform, targets, self.target_names, argument=argument)
         with np.errstate(over="ignore"):
             scaled = ((plain - self.target_mean) / self.target_sd).astype(np.float32)
-        _check_range(scaled, targets, names=self.target_names, argument=argument)
+        check_range(scaled, targets, names=self.target_names, argument=argument)
         return scaled
 
     def inverse_target(self, standardized: Any) -> Predicted:
@@ -277,11 +293,12 @@ class Preprocessing:
             "classes": list(self.classes),
             "scaling": self.scaling,
         } | ({} if self.feature_range is None else {"feature_range": self.feature_range.tolist()})
-        if self.target_transform is None:
-            return record
-        is_named = self.target_transform.name in TARGET_TRANSFORMS
-        named = self.target_transform.name if is_named else self.target_transform
-        return record | {"version": TRANSFORMED_VERSION, "target_transform": named}
+        if self.target_transform is not None:
+            is_named = self.target_transform.name in TARGET_TRANSFORMS
+            named = self.target_transform.name if is_named else self.target_transform
+            record |= {"version": TRANSFORMED_VERSION, "target_transform": named}
+        beyond = self.log_beyond
+        return record if beyond is None else record | {"version": DAMPED_VERSION, "log_beyond": beyond}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Preprocessing":
@@ -292,10 +309,10 @@ class Preprocessing:
         """
         if record.get("version") == 1:
             record = _of_version_1(record)
-        if record.get("version") not in (SCHEMA_VERSION, TRANSFORMED_VERSION):
+        if record.get("version") not in range(SCHEMA_VERSION, DAMPED_VERSION + 1):
             raise RunDirectoryError(
                 f"The preprocessing record has version {record.get('version')!r}, but this version of Ergonet reads "
-                f"version {SCHEMA_VERSION} and {TRANSFORMED_VERSION}. Use the version of Ergonet that wrote the run, "
+                f"versions {SCHEMA_VERSION} to {DAMPED_VERSION}. Use the version of Ergonet that wrote the run, "
                 f"or fit again."
             )
         parts = [name for name in cls.__dataclass_fields__ if name not in {*record, *_OPTIONAL}]
@@ -316,6 +333,7 @@ class Preprocessing:
             encoders=_encoders(record),
             feature_range=number_range(record) if "feature_range" in record else None,
             target_transform=_transform(record.get("target_transform")),
+            log_beyond=_beyond(record.get("log_beyond")),
         )
         restored._check()
         return restored
@@ -333,6 +351,9 @@ class Preprocessing:
         require(self.target_mean.shape == self.target_sd.shape == (targets,), "target_mean", f"{targets} numbers")
         if self.feature_range is not None:
             require(self.feature_range.shape == (2, encoded), "feature_range", f"two lists of {encoded} numbers")
+        require(
+            self.log_beyond is None or (is_number(self.log_beyond) and self.log_beyond > 0), "log_beyond", "above 0"
+        )
         require((self.feature_sd > 0).all() and (self.target_sd > 0).all(), "feature_sd", "numbers above 0")
 
 
@@ -350,6 +371,11 @@ def _transform(found: Any) -> AbstractTransform | None:
     return transform_named(found)
 
 
+def _beyond(found: Any) -> float | None:
+    require(found is None or (is_number(found) and found > 0), "log_beyond", "a number above 0")
+    return None if found is None else float(found)
+
+
 def _encoders(record: Mapping[str, Any]) -> dict[str, Encoder]:
     found = record["encoders"]
     require(isinstance(found, Mapping), "encoders", "a table")
@@ -358,38 +384,3 @@ def _encoders(record: Mapping[str, Any]) -> dict[str, Encoder]:
     except (ValueError, KeyError, TypeError):
         require(None, "encoders", "a table of encoders")
         raise
-
-
-def _check_range(
-    scaled: Float32[np.ndarray, "rows encoded"],
-    encoded: Float[np.ndarray, "rows encoded"],
-    *,
-    names: Sequence[str],
-    argument: str,
-) -> None:
-    bad = ~np.isfinite(scaled)
-    if bad.any():
-        row, column = (int(one) for one in np.argwhere(bad)[0])
-        raise DataError(
-            f"Column {names[column]!r} of {argument} has {encoded[row, column]:g} at {row_name(row)}: "
-            "too far from the training rows for float32. Check the value and its unit."
-        )
-
-
-def _warn_of_far_rows(
-    scaled: Float32[np.ndarray, "rows encoded"],
-    encoded: Float[np.ndarray, "rows encoded"],
-    *,
-    names: Sequence[str],
-    argument: str,
-) -> None:
-    far = np.abs(scaled) > FAR
-    if far.any():
-        row, column = (int(one) for one in np.argwhere(far)[0])
-        warnings.warn(
-            f"Column {names[column]!r} of {argument} has {encoded[row, column]:g} at {row_name(row)}, "
-            f"{abs(scaled[row, column]):.0g} standard deviations from the training rows: a prediction there means "
-            "nothing. Check the value and its unit.",
-            UserWarning,
-            stacklevel=3,
-        )

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ def from_table(
     target_scaling: Scaling | None = None,
     weights: str | None = None,
     target_transform: Any = None,
+    log_beyond: float | None = None,
 ) -> Dataset:
     """Split a table, learn the scaling from its training rows, and apply it to all rows.
 
@@ -76,6 +77,7 @@ def from_table(
         weights: Name of the column with the weight of each training row, which is not an input; None: 1.
         target_transform: A monotone transform of the targets of a regression, by name or as an object, applied before
             they are standardized; None: none.
+        log_beyond: Standard deviations, above 0, beyond which scaled inputs grow by their logarithm; None: nowhere.
 
     Returns:
         The data set.
@@ -116,6 +118,7 @@ def from_table(
         target_scaling=target_scaling,
         target_transform=transform_named(target_transform),
     )
+    preprocessing = replace(preprocessing, log_beyond=log_beyond)
     inputs, targets = table.transformed(preprocessing)
     test_inputs, test_targets = (inputs, targets) if test is table else test.transformed(preprocessing)
     return Dataset(

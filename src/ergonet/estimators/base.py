@@ -17,19 +17,24 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ergonet import _notebook
 from ergonet._checks import is_number
 from ergonet._errors import CapabilityError, SamplingWarning, TimeLimitError
-from ergonet.assembly import build, planning
+from ergonet.assembly import build, planning, temperature
 from ergonet.assembly.build import Task
 from ergonet.assembly.default import Table
 from ergonet.assembly.likelihoods import target_scaling, with_unit
 from ergonet.assembly.rules import read_table
-from ergonet.assembly.settings import ModelSettings, NetworkSettings, RunSettings, Settings
+from ergonet.assembly.settings import (
+    DataSettings,
+    ModelSettings,
+    NetworkSettings,
+    RunSettings,
+    Settings,
+    log_beyond,
+)
 from ergonet.baselines.fallback import fall_back
 from ergonet.baselines.forecast import Rows
 from ergonet.datasets.frames import as_frame_or_array
 from ergonet.datasets.learning import learn, unscaled
-from ergonet.diagnostics.advice import find
-from ergonet.diagnostics.finding import UNJUDGED
-from ergonet.estimators import keeping, saving, updating
+from ergonet.estimators import keeping, saving, updating, warning
 from ergonet.estimators.parameters import parameter, parameter_of
 from ergonet.estimators.validating import within_double_precision
 from ergonet.estimators.weights import weighted_rows
@@ -109,6 +114,7 @@ class BayesianEstimator(BaseEstimator):
     standardize: bool | Any = parameter(
         True, "Scale inputs, and targets of a regressor, to mean 0 and sd 1 on the training rows."
     )
+    log_beyond: float | Any = parameter_of(DataSettings, "log_beyond")
     devices: Any = parameter(None, "Worker threads or JAX devices; None: all.")
     progress: bool | Any = parameter(False, "Whether to show progress.")
     random_state: Any = parameter(None, "None, an integer, or a NumPy `RandomState`.")
@@ -127,6 +133,9 @@ class BayesianEstimator(BaseEstimator):
         self.preprocessing_ = scaling(
             features, target, task=self.task, target_names=target_names, target_transform=self._transform()
         )
+        if self.standardize:
+            given = read_table(DataSettings, {"log_beyond": self.log_beyond}, lambda name: f"`{name}`")["log_beyond"]
+            self.preprocessing_ = replace(self.preprocessing_, log_beyond=log_beyond(given, self.hidden) or None)
         targets = self.preprocessing_.transform_target(target, argument="`y`")
         chosen = build.choose(
             Settings(**vars(settings), run=self._run_settings()), Table.of(self.preprocessing_, targets)
@@ -139,6 +148,7 @@ class BayesianEstimator(BaseEstimator):
         kernel = build.kernel(self._fitted_settings)
         run = self._planned(posterior, kernel, seed=seed, began=began)
         self._fitted_settings = replace(self._fitted_settings, run=run)
+        posterior = self._calibrated(posterior, targets, kernel, seed=seed, began=began)
         try:
             samples = sample(
                 posterior,
@@ -159,7 +169,7 @@ class BayesianEstimator(BaseEstimator):
             return
         self.use(samples)
         self.diagnostics_ = self.samples_.diagnostics()
-        self._warn()
+        warning.warn_of(samples, self.diagnostics_, dim=self.model_.dim, wanted=run.num_draws)
 
     def _left(self, began: float) -> Any:
         """Seconds left of the time limit; a limit that is none is left to the check of `sample`."""
@@ -182,6 +192,23 @@ class BayesianEstimator(BaseEstimator):
         chosen, said = planning.planned(replace(self._fitted_settings, run=limited), posterior, kernel, until=until)
         choose_progress(self.progress).say(said)
         return chosen.run
+
+    def _calibrated(self, posterior: Any, targets: np.ndarray, kernel: Any, *, seed: int, began: float) -> Any:
+        """The posterior, with the temperature of class probabilities if that is to be found."""
+        left, seeded = self._left(began), replace(self._fitted_settings.run, seed=seed)
+        settings, said = temperature.settled(
+            replace(self._fitted_settings, run=seeded),
+            posterior,
+            targets,
+            kernel,
+            seconds=left if is_number(left) else None,
+        )
+        if not said:
+            return posterior
+        choose_progress(self.progress).say(said)
+        self._fitted_settings = replace(self._fitted_settings, likelihood=settings.likelihood)
+        self.model_ = build.model(self._fitted_settings, Task.of(self.preprocessing_))
+        return self._rows.condition(self.model_)
 
     def _fall_back(self, error: TimeLimitError, rows: Rows, *, seed: int) -> None:
         """Predict without draws: from the chains after a warm start, or as a linear baseline."""
@@ -212,27 +239,6 @@ class BayesianEstimator(BaseEstimator):
         rule = Until.of(self.until)
         given = {} if rule is None else {f"until_{name}": value for name, value in rule.settings.items()}
         return RunSettings(**counts, **given, warm_start=self.start)
-
-    def _warn(self) -> None:
-        """Issue one warning with a sentence per problem, except divergences, which have been reported before."""
-        metrics = {
-            "num_chains": self.samples_.num_chains,
-            "num_draws": self.samples_.num_draws,
-            "kernel": self.samples_.about.get("kernel"),
-            "dim": self.model_.dim,
-            "warm_start": "warm_start" in self.samples_.about,
-            "diagnostics": self.diagnostics_ | {"divergences": 0, "nonfinite": 0, "stuck_chains": []},
-        }
-        found = [one for one in find(metrics) if one.subject != UNJUDGED]  # that is what the default is: no problem
-        sentences, stopped = [one.sentence for one in found], self.samples_.about.get("stopped_by")
-        if stopped:
-            count = self.samples_.num_draws
-            sentences = [
-                f"Stopped by {stopped}: {count} of {self._fitted_settings.run.num_draws} draws of each chain.",
-                *sentences,
-            ]
-        if sentences:
-            warnings.warn(" ".join(sentences), SamplingWarning, stacklevel=4)
 
     def _columns(self, count: int) -> list[str]:
         """Names of the columns of X; numbers if it has none, or some of them twice."""

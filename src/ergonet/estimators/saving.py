@@ -259,6 +259,7 @@ def _of_fit(kind: "type[BayesianEstimator]", directory: RunDirectory) -> "Bayesi
         kernel=settings.kernel,
         start=settings.run.warm_start or NO_WARM_START,
         standardize=scaling.scaling != UNSCALED,
+        log_beyond=scaling.log_beyond or 0.0,
         random_state=settings.run.seed,
         **({} if scaling.target_transform is None else {"target_transform": scaling.target_transform.name}),
     )

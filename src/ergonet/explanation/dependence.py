@@ -101,21 +101,20 @@ def _settings(explained: Explained, every: np.ndarray, column: Input) -> tuple[n
         if len(known) > POINTS:
             low, high = np.quantile(every[:, indices[0]], RANGE)
             known = np.linspace(low, high, POINTS).astype(np.float32)
-        unit = (1.0, 0.0)
-        if preprocessing is not None:
-            unit = float(preprocessing.feature_sd[indices[0]]), float(preprocessing.feature_mean[indices[0]])
+        own = known if preprocessing is None else preprocessing.from_inputs(known[:, None], indices[:1])[:, 0]
         # Further inputs of a number flag missing entries.
         flags = np.repeat(_zeros(explained, indices[1:])[None], len(known), axis=0)
-        return np.column_stack([known, flags]).astype(np.float32), known * unit[0] + unit[1]
+        return np.column_stack([known, flags]).astype(np.float32), own
     assert preprocessing is not None
-    rows = _zeros(explained, indices) + np.eye(len(indices)) / preprocessing.feature_sd[indices]
+    rows = preprocessing.to_inputs(np.eye(len(indices)), indices)
     return rows[: len(column.categories)].astype(np.float32), np.asarray(column.categories)
 
 
 def _zeros(explained: Explained, indices: list[int]) -> np.ndarray:
     """Network inputs of zeros in the user's units, `[input]`."""
     known = explained.preprocessing
-    return np.zeros(len(indices)) if known is None else -known.feature_mean[indices] / known.feature_sd[indices]
+    zeros = np.zeros(len(indices))
+    return zeros if known is None else known.to_inputs(zeros, indices)
 
 
 def _averages(explained: Explained, varied: np.ndarray) -> np.ndarray:

@@ -56,6 +56,13 @@ def deviations_of(given: float | Sequence[float], owner: str) -> np.ndarray:
     return np.asarray(values if several else values[0], np.float64)
 
 
+def positive_number(given: Any, owner: str) -> np.ndarray:
+    """A number above 0, as an array `[]`, which is an argument of compiled programs and no part of them."""
+    if not (is_number(given) and 0 < given < math.inf):
+        raise SettingError(f"`{owner}` must be a number above 0, got {shown(given)}.")
+    return np.asarray(given, np.float64)
+
+
 def checked_rows(name: str, value: Any) -> np.ndarray:
     """Inputs in the precision of JAX, by rows.
 

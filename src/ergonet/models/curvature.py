@@ -19,7 +19,8 @@ import jax
 import jax.numpy as jnp
 
 from ergonet._types import Array, Float, Int
-from ergonet.models.likelihood import LOG_PRECISION, AbstractLikelihood, Bernoulli, Categorical, Gaussian
+from ergonet.models.likelihood import LOG_PRECISION, AbstractLikelihood, Gaussian
+from ergonet.models.likelihoods.classes import Bernoulli, Categorical
 from ergonet.models.network import MLP, AbstractNetwork, cut, product
 from ergonet.models.precision import GammaPrecision
 from ergonet.models.prior.assignment import Block, PriorAssignment

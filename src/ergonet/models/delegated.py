@@ -4,7 +4,7 @@ from typing import Any
 
 from jax.typing import DTypeLike
 
-from ergonet._types import Array, PRNGKey, Scalar
+from ergonet._types import AnyArray, Array, PRNGKey, Scalar
 from ergonet.models.likelihood import AbstractLikelihood, Flags, Outputs, PerRow, Targets
 from ergonet.models.network import Leaf, Weights
 
@@ -25,6 +25,10 @@ class Delegated(AbstractLikelihood):
     @property
     def lacks_conjugacy(self) -> str:
         return self.likelihood.lacks_conjugacy
+
+    @property
+    def stated_temperature(self) -> AnyArray | None:
+        return self.likelihood.stated_temperature
 
     def num_outputs(self, num_targets: int) -> int:
         return self.likelihood.num_outputs(num_targets)

@@ -12,13 +12,12 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import DTypeLike
 
 from ergonet._checks import is_number
 from ergonet._errors import SettingError, shown
-from ergonet._types import Array, Bool, Float, PRNGKey, Scalar
-from ergonet.models.checked import deviations_of, labels_of, real_targets
+from ergonet._types import AnyArray, Array, Bool, Float, PRNGKey, Scalar
+from ergonet.models.checked import deviations_of, real_targets
 from ergonet.models.network import Leaf, Weights
 from ergonet.models.precision import GammaPrecision as GammaPrecision  # noqa: PLC0414 - a public name of this module
 
@@ -44,6 +43,11 @@ class AbstractLikelihood(eqx.Module):
     def lacks_conjugacy(self) -> str:
         """Why there are no Gibbs draws of the parameters; empty if there are."""
         return ""
+
+    @property
+    def stated_temperature(self) -> AnyArray | None:
+        """The temperature of predicted class probabilities; None: they are stated as the posterior has them."""
+        return None
 
     @abc.abstractmethod
     def num_outputs(self, num_targets: int) -> int:
@@ -106,8 +110,8 @@ class AbstractLikelihood(eqx.Module):
         """Quantities on which convergence in function space is judged: log probabilities or means."""
 
 
-class _NoParameters(AbstractLikelihood):
-    """Base of likelihoods without parameters."""
+class NoParameters(AbstractLikelihood):
+    """Base of likelihoods without parameters of their own."""
 
     def leaves(self) -> dict[str, Leaf]:
         return {}
@@ -126,89 +130,6 @@ class _NoParameters(AbstractLikelihood):
 
     def gibbs(self, key: PRNGKey, outputs: Outputs, targets: Targets, is_row: Flags | None) -> dict[str, Array]:
         return {}
-
-
-class Categorical(_NoParameters):
-    """Classes 0..K-1 with probabilities softmax(outputs); one output per class."""
-
-    is_classification: ClassVar[bool] = True
-
-    def num_outputs(self, num_targets: int) -> int:
-        return num_targets
-
-    def prepare(self, y: Any, num_outputs: int) -> Targets:
-        if num_outputs < 2:
-            raise SettingError("`Categorical()` needs a network with at least 2 outputs; use `Bernoulli()` for one.")
-        labels = labels_of(y, num_outputs, "Categorical()")
-        return jax.device_put((labels[None, :] == np.arange(num_outputs)[:, None]).astype(np.float32))
-
-    def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
-        below = _below_largest(outputs)
-        return jnp.sum(below * targets, axis=0) - jnp.log(jnp.sum(jnp.exp(below), axis=0))
-
-    def mean(self, parameters: Weights, outputs: Outputs) -> Array:
-        return jax.nn.softmax(outputs, axis=0)
-
-    def variance(self, parameters: Weights, outputs: Outputs) -> Array:
-        probability = self.mean(parameters, outputs)
-        return probability * (1 - probability)
-
-    def cdf(self, parameters: Weights, outputs: Outputs, value: Targets) -> Targets:
-        cumulative = jnp.cumsum(self.mean(parameters, outputs), axis=0)
-        index = jnp.clip(jnp.floor(value).astype(jnp.int32), 0, outputs.shape[0] - 1)
-        return jnp.where(value < 0, 0.0, jnp.take_along_axis(cumulative, index, axis=0))
-
-    def quantile(self, parameters: Weights, outputs: Outputs, probability: Scalar | float) -> Targets:
-        cumulative = jnp.cumsum(self.mean(parameters, outputs), axis=0)
-        return jnp.sum(cumulative < probability, axis=0, keepdims=True).astype(outputs.dtype)
-
-    def sample(self, key: PRNGKey, parameters: Weights, outputs: Outputs) -> Targets:
-        return jax.random.categorical(key, outputs, axis=0)[None, :].astype(outputs.dtype)
-
-    def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
-        below = _below_largest(outputs)
-        return below - jnp.log(jnp.sum(jnp.exp(below), axis=0))
-
-
-def _below_largest(outputs: Outputs) -> Outputs:
-    """Subtract the largest output of each row before anything is summed, without contributing to the gradient."""
-    return outputs - jax.lax.stop_gradient(jnp.max(outputs, axis=0))
-
-
-class Bernoulli(_NoParameters):
-    """Two classes, 0 and 1, with P(1) = sigmoid(output); one output."""
-
-    is_classification: ClassVar[bool] = True
-
-    def num_outputs(self, num_targets: int) -> int:
-        return 1
-
-    def prepare(self, y: Any, num_outputs: int) -> Targets:
-        if num_outputs != 1:
-            raise SettingError(f"`Bernoulli()` needs a network with 1 output, got {num_outputs}; or `Categorical()`.")
-        return jax.device_put(labels_of(y, 2, "Bernoulli()")[None, :].astype(np.float32))
-
-    def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
-        return -jnp.sum(jax.nn.softplus((1 - 2 * targets) * outputs), axis=0)
-
-    def mean(self, parameters: Weights, outputs: Outputs) -> Array:
-        return jnp.concatenate([jax.nn.sigmoid(-outputs), jax.nn.sigmoid(outputs)], axis=0)
-
-    def variance(self, parameters: Weights, outputs: Outputs) -> Array:
-        probability = self.mean(parameters, outputs)
-        return probability * (1 - probability)
-
-    def cdf(self, parameters: Weights, outputs: Outputs, value: Targets) -> Targets:
-        return jnp.where(value < 0, 0.0, jnp.where(value < 1, jax.nn.sigmoid(-outputs), 1.0))
-
-    def quantile(self, parameters: Weights, outputs: Outputs, probability: Scalar | float) -> Targets:
-        return (jax.nn.sigmoid(-outputs) < probability).astype(outputs.dtype)
-
-    def sample(self, key: PRNGKey, parameters: Weights, outputs: Outputs) -> Targets:
-        return jax.random.bernoulli(key, jax.nn.sigmoid(outputs)).astype(outputs.dtype)
-
-    def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
-        return jnp.concatenate([jax.nn.log_sigmoid(-outputs), jax.nn.log_sigmoid(outputs)], axis=0)
 
 
 LOG_PRECISION = "likelihood.log_precision"
@@ -299,7 +220,7 @@ class Gaussian(AbstractLikelihood):
         return outputs
 
 
-class HeteroscedasticGaussian(_NoParameters):
+class HeteroscedasticGaussian(NoParameters):
     """Real targets with noise that depends on the inputs.
 
     There are two outputs per target: first the means, then the log precisions. The variance is floor^2 + exp(-output),

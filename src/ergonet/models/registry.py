@@ -36,8 +36,8 @@ PRIORS: "Registry[AbstractPrior]" = Registry(
 LIKELIHOODS: "Registry[AbstractLikelihood]" = Registry(
     "likelihood",
     {
-        "categorical": Entry("ergonet.models.likelihood:Categorical", tags=("classification",)),
-        "bernoulli": Entry("ergonet.models.likelihood:Bernoulli", tags=("classification",)),
+        "categorical": Entry("ergonet.models.likelihoods.classes:Categorical", tags=("classification",)),
+        "bernoulli": Entry("ergonet.models.likelihoods.classes:Bernoulli", tags=("classification",)),
         "gaussian": Entry("ergonet.models.likelihood:gaussian", tags=("regression",)),
         "heteroscedastic-gaussian": Entry("ergonet.models.likelihood:HeteroscedasticGaussian", tags=("regression",)),
         "ordinal": Entry("ergonet.models.likelihoods.ordinal:Ordinal", tags=("classification",)),

@@ -18,7 +18,8 @@ from ergonet._types import AnyArray, Array
 from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.draws.quantities import draw_weights
 from ergonet.draws.samples import Samples
-from ergonet.models.likelihood import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian
+from ergonet.models.likelihood import Gaussian, HeteroscedasticGaussian
+from ergonet.models.likelihoods.classes import Bernoulli, Categorical
 from ergonet.models.network import MLP
 from ergonet.models.network_posterior import BayesianNetwork
 
@@ -57,7 +58,7 @@ def onnx_model(model: BayesianNetwork, samples: Samples, preprocessing: Preproce
     away = graph.add("Sub", mean, average)
     spread = graph.average(graph.add("Mul", away, away))
     if model.likelihood.is_classification:
-        graph.output("probabilities", average, np.float32)
+        graph.output("probabilities", _stated(graph, model, average), np.float32)
         graph.output("sd", graph.add("Sqrt", spread), np.float32)
     else:
         total = graph.add("Sqrt", graph.add("Add", spread, graph.average(noise)))
@@ -168,7 +169,17 @@ def _scaled(graph: _Graph, preprocessing: Preprocessing) -> str:
     used = graph.add("Gather", "x", graph.constant(np.array(kept, np.int64)), attributes={"axis": 1})
     centered = graph.add("Sub", used, graph.constant(preprocessing.feature_mean))
     scaled = graph.single(graph.add("Div", centered, graph.constant(preprocessing.feature_sd)))
+    scaled = scaled if preprocessing.log_beyond is None else _damped(graph, scaled, preprocessing.log_beyond)
     return graph.add("Transpose", scaled, attributes={"perm": [1, 0]})
+
+
+def _damped(graph: _Graph, scaled: str, beyond: float) -> str:
+    """`datasets.tails.damped`: values clipped to `beyond`, and the logarithm of what is above it."""
+    low, high, one = (graph.constant(np.array(value, np.float32)) for value in (-beyond, beyond, 1.0))
+    near = graph.add("Clip", scaled, low, high)
+    above = graph.add("Sub", scaled, near)
+    logs = graph.add("Log", graph.add("Add", graph.add("Abs", above), one))
+    return graph.add("Add", near, graph.add("Mul", graph.add("Sign", above), logs))
 
 
 def _forward(graph: _Graph, network: MLP, weights: dict[str, np.ndarray], inputs: str) -> str:
@@ -210,6 +221,17 @@ def _conditional(graph: _Graph, model: BayesianNetwork, outputs: str, own: Any) 
         floor = np.broadcast_to(np.asarray(likelihood.floor, np.float32), (targets // 2,))
         noise = graph.add("Add", noise, graph.constant((floor**2)[:, None]))
     return mean, noise
+
+
+def _stated(graph: _Graph, model: BayesianNetwork, average: str) -> str:
+    """Average probabilities `[classes, rows]` after the likelihood's temperature, if it has one."""
+    temperature = model.likelihood.stated_temperature
+    if temperature is None:
+        return average
+    smallest = graph.constant(np.array(np.finfo(np.float32).tiny, np.float32))
+    logs = graph.add("Log", graph.add("Max", average, smallest))
+    scaled = graph.add("Div", logs, graph.constant(np.asarray(temperature, np.float32)))
+    return graph.add("Softmax", scaled, attributes={"axis": 0})
 
 
 def _part(graph: _Graph, values: str, start: int, count: int) -> str:

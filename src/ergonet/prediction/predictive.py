@@ -30,6 +30,7 @@ from ergonet.models.weighting import unweighted
 from ergonet.prediction.chunks import SIMULATED_ROWS, Rows, draw_chunks, held_chunks, readable
 from ergonet.prediction.members import MemberDensities
 from ergonet.prediction.moments import Moments, part_of, unpacked
+from ergonet.prediction.probabilities import entropy_of, power
 from ergonet.prediction.quantiles import mixture_quantiles
 
 QUANTILE_BYTES = 128 * 2**20  # limit on the outputs of all draws for one chunk of rows, which quantiles need
@@ -55,6 +56,9 @@ class Prediction:
             regression.
         members: `log_density` of the draws in the first and the second half of each chain, `[chain, 2, rows]`, minus
             infinity for halves of weight 0; None unless `y` was given.
+
+    Where the likelihood has a temperature, `mean`, `log_density` and `entropy` are those after it, `expected_entropy`
+    is the same share of the entropy as before, and `function_sd` and `members` are those before.
     """
 
     mean: np.ndarray
@@ -241,7 +245,12 @@ def join(
     log_density = rows("log_density") - math.log(draws) if has_targets else None
     members = rows("members") if "members" in parts[0] else None
     if model.likelihood.is_classification:
-        clipped = np.maximum(mean, np.finfo(mean.dtype).tiny)
+        expected = rows("entropy")
+        if (temperature := model.likelihood.stated_temperature) is not None:
+            stated, log_sum = power(mean, 1 / float(temperature))
+            expected = expected * entropy_of(stated) / np.maximum(entropy_of(mean), np.finfo(mean.dtype).tiny)
+            log_density = None if log_density is None else log_density / float(temperature) - log_sum
+            mean = stated
         return Prediction(
             mean=mean,
             sd=None,
@@ -250,8 +259,8 @@ def join(
             levels=(),
             quantiles=None,
             log_density=log_density,
-            entropy=-np.sum(mean * np.log(clipped), axis=1),
-            expected_entropy=rows("entropy"),
+            entropy=entropy_of(mean),
+            expected_entropy=expected,
             members=members,
         )
     return Prediction(

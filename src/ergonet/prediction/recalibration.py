@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
 from ergonet._errors import SettingError
 from ergonet.prediction.calibration import check_classification, finite_array
+from ergonet.prediction.probabilities import logs_of, power
 
-_SMALLEST = float(np.finfo(np.float32).tiny)
 _RANGE = (-4.0, 4.0)  # of the logarithm of a temperature
 FEWEST_ROWS = 50
 
@@ -37,7 +37,7 @@ class Temperature:
 
     def __call__(self, probabilities: np.ndarray) -> Float[np.ndarray, "rows classes"]:
         """Recalibrated probabilities, ``[rows, classes]``."""
-        return softmax(_logs(finite_array(probabilities, "probabilities", 2)) / self.value, axis=1)
+        return power(finite_array(probabilities, "probabilities", 2), 1 / self.value)[0]
 
     def to_table(self) -> dict[str, Any]:
         """For `from_table`."""
@@ -118,7 +118,7 @@ def recalibrate_classes(probabilities: np.ndarray, truth: np.ndarray) -> Tempera
     """
     probabilities, truth = check_classification(probabilities, truth)
     _require_rows(len(truth))
-    logs, rows = _logs(probabilities), np.arange(len(truth))
+    logs, rows = logs_of(probabilities), np.arange(len(truth))
 
     def surprise(log_temperature: float) -> float:
         return float(-log_softmax(logs / np.exp(log_temperature), axis=1)[rows, truth].mean())
@@ -152,10 +152,6 @@ def recalibrate_levels(transform: np.ndarray) -> Levels:
         np.concatenate([[0.0], observed[inside], [1.0]]),
         len(np.asarray(transform)),
     )
-
-
-def _logs(probabilities: np.ndarray) -> np.ndarray:
-    return np.log(np.maximum(probabilities, _SMALLEST))
 
 
 def _require_rows(count: int) -> None:

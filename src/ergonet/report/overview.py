@@ -116,6 +116,7 @@ def fitted(record: RunRecord) -> list[tuple[str, str]]:
         ("Likelihood", _described(settings, "likelihood")),
         ("Sampler", _sampler(metrics, settings)),
         ("Scores", wording.scored_draws(metrics)),
+        ("Probabilities", _stated(settings)),
         ("Recalibration", _recalibration(metrics)),
     ]
     return [(name, text) for name, text in rows if text]
@@ -266,6 +267,18 @@ def _network(metrics: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
 def _described(settings: Mapping[str, Any], *names: str) -> str:
     found = wording.setting(settings, *names)
     return "" if found is None else wording.in_words(found)
+
+
+def _stated(settings: Mapping[str, Any]) -> str:
+    """What the temperature of a likelihood of classes does to the probabilities that are stated."""
+    temperature = wording.setting(settings.get("likelihood") or {}, "temperature")
+    if not isinstance(temperature, float) or temperature == 1.0:
+        return ""
+    sure = "surer" if temperature < 1 else "less sure"
+    return (
+        f"averages over the draws to the power 1/{temperature:.3g}, normalized, which makes them {sure}. Scores and "
+        f"pictures here are those after it."
+    )
 
 
 def _recalibration(metrics: Mapping[str, Any]) -> str:

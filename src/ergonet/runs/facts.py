@@ -27,7 +27,7 @@ def facts(
         "inputs": inputs + (f"; left out: {_listed(preprocessing.dropped)}" if preprocessing.dropped else ""),
         "target": _listed(preprocessing.target_names)
         + (f", classes {_listed(preprocessing.classes)}" if preprocessing.classes else ""),
-        "preprocessing": preprocessing.scaling + _kinds(preprocessing),
+        "preprocessing": preprocessing.scaling + _beyond(preprocessing) + _kinds(preprocessing),
         "prior": known["prior"],
         "likelihood": _chosen(settings.likelihood, known["likelihood"]),
         "kernel": _chosen(settings.kernel, about.get("kernel", "unknown")),
@@ -56,6 +56,11 @@ def _network(model: BayesianNetwork) -> str:
     return f"{sizes}, {network.activation}, {'with' if network.bias else 'without'} biases, {weights} weights"
 
 
+def _beyond(preprocessing: Preprocessing) -> str:
+    beyond = preprocessing.log_beyond
+    return "" if beyond is None else f", and beyond {beyond:g} of these by its logarithm"
+
+
 def _kinds(preprocessing: Preprocessing) -> str:
     named = [f"{name} ({encoder.kind})" for name, encoder in preprocessing.encoders.items()]
     return f"; {_listed(named)}" if named else ""
@@ -63,10 +68,11 @@ def _kinds(preprocessing: Preprocessing) -> str:
 
 def _chosen(choice: Any, otherwise: object) -> str:
     """A table of settings as text: its name, and then the others."""
-    if not isinstance(choice, Mapping) or "name" not in choice:
+    if not isinstance(choice, Mapping):
         return str(otherwise)
-    rest = ", ".join(f"{key}={value}" for key, value in choice.items() if key != "name")
-    return f"{choice['name']}({rest})" if rest else str(choice["name"])
+    name = choice.get("name", otherwise)
+    rest = ", ".join(f"{key}={value}" for key, value in choice.items() if key not in ("name", "units"))
+    return f"{name}({rest})" if rest else str(name)
 
 
 def _listed(names: Any) -> str:

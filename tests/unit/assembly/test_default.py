@@ -7,7 +7,15 @@ import pytest
 
 from ergonet._errors import SettingError
 from ergonet.assembly import build
-from ergonet.assembly.default import FINEST, PLAIN_RUN, Table, default_for, floor_of
+from ergonet.assembly.default import (
+    CROSS_VALIDATION,
+    FINEST,
+    LOG_BEYOND,
+    PLAIN_RUN,
+    Table,
+    default_for,
+    floor_of,
+)
 from ergonet.assembly.settings import Settings, resolve
 from ergonet.datasets.learning import learn
 from ergonet.models.likelihood import HeteroscedasticGaussian
@@ -99,10 +107,38 @@ def test_logits_have_the_scale_of_a_prior_that_knows_the_width():
     learned = learn({"x": ROWS}, classes, task="classification", target_names=["y"])
     settings = build.complete(resolve("t.csv", {}, {}), learned, learned.transform_target(classes))
     default = default_for(Table("classification", 60))
-    assert (settings.network.hidden, settings.likelihood) == (default.network["hidden"], {"name": "bernoulli"})
+    assert settings.network.hidden == default.network["hidden"]
+    assert settings.likelihood == {"name": "bernoulli", "temperature": CROSS_VALIDATION}
     assert settings.prior["layers.1.weight"] == {"name": "fan-in-normal", "scale": default.prior["scale"]}
     other = build.complete(resolve("t.csv", {}, {"prior": {"scale": 3.0}}), learned, learned.transform_target(classes))
     assert other.prior["layers.1.weight"] == {"name": "fan-in-normal", "scale": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, {"name": "bernoulli", "temperature": CROSS_VALIDATION}),
+        ({"likelihood": {"name": "categorical"}}, {"name": "categorical", "temperature": CROSS_VALIDATION}),
+        ({"likelihood": {"temperature": 2.0}}, {"name": "bernoulli", "temperature": 2.0}),
+        ({"likelihood": {"name": "ordinal"}}, {"name": "ordinal"}),
+        ({"kernel": {"name": "nuts"}}, {"name": "bernoulli"}),
+        ({"kernel": {"num_steps": 8}}, {"name": "bernoulli", "temperature": CROSS_VALIDATION}),
+    ],
+)
+def test_a_temperature_is_to_be_found_with_the_kernel_of_the_default(given, found):
+    classes = np.where(ROWS > 0, "a", "b")
+    learned = learn({"x": ROWS}, classes, task="classification", target_names=["y"])
+    settings = build.complete(resolve("t.csv", {}, given), learned, learned.transform_target(classes))
+    assert settings.likelihood == found
+
+
+def test_inputs_far_out_grow_by_their_logarithm_with_the_default_network():
+    assert resolve("t.csv", {}, {}).data.log_beyond == LOG_BEYOND
+    assert resolve("t.csv", {}, {"network": {"hidden": [5]}}).data.log_beyond == 0
+    assert resolve("t.csv", {}, {"data": {"log_beyond": 3.0}, "network": {"hidden": [5]}}).data.log_beyond == 3
+    assert resolve("digits", {}, {}).data.log_beyond is None
+    with pytest.raises(SettingError, match=r"`--log-beyond`.* must be a number of at least 0, got -1"):
+        resolve("t.csv", {}, {"data": {"log_beyond": -1}})
 
 
 def test_layers_bring_the_prior_that_suits_any_width():

@@ -10,7 +10,7 @@ from ergonet import Samples, load
 from ergonet._errors import RunDirectoryError, SettingError
 from ergonet.assembly import build
 from ergonet.assembly.settings import resolve
-from ergonet.cli import fitting
+from ergonet.cli import loading
 from ergonet.cli.main import app
 from ergonet.comparison import Stacked
 from ergonet.runs.directory import RunDirectory
@@ -26,7 +26,7 @@ def write(folder, name, offset, *, target="z", drop=()):
     given = {"data": {"target": (target,), "drop": drop}, "network": {"hidden": ()}, "kernel": {"name": "nuts"}}
     given |= {"likelihood": {"name": "gaussian", "noise": NOISE}, "prior": {"name": "normal"}}
     settings = resolve(str(folder / "table.csv"), {}, given)
-    dataset = fitting.load_data(settings.data, seed=0)
+    dataset = loading.load_data(settings.data, seed=0)
     settings = build.complete(settings, dataset.preprocessing)
     model = build.model(settings, build.Task.of(dataset.preprocessing))
     columns = np.column_stack([dataset.x_train, np.ones(len(dataset.x_train))])

@@ -6,7 +6,7 @@ import pytest
 from ergonet import datasets
 from ergonet._errors import SettingError
 from ergonet.assembly.settings import resolve
-from ergonet.cli.fitting import load_data
+from ergonet.cli.loading import load_data
 from ergonet.datasets.physics import RANGES, sigma
 
 

@@ -62,7 +62,7 @@ def test_builtin_sets_survive_the_round_trip(name):
 
 def test_other_versions_and_damaged_records_are_refused():
     record = learned("cost").to_dict()
-    with pytest.raises(RunDirectoryError, match=r"version 99, but this version of Ergonet reads version 2"):
+    with pytest.raises(RunDirectoryError, match=r"version 99, but this version of Ergonet reads versions 2 to 4"):
         Preprocessing.from_dict(record | {"version": 99})
     del record["feature_sd"]
     with pytest.raises(RunDirectoryError, match=r"lacks feature_sd"):

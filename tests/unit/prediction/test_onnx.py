@@ -1,5 +1,6 @@
 """Exported graphs, read back by onnxruntime, against the predictions of the library."""
 
+import dataclasses
 import functools
 
 import jax
@@ -26,6 +27,7 @@ KINDS = {
     "noise by row without a floor": (likelihoods.HeteroscedasticGaussian(), "sigmoid", 4),
     "classes": (likelihoods.Categorical(), "gelu", 3),
     "two classes": (likelihoods.Bernoulli(), "softplus", 1),
+    "classes with a temperature": (likelihoods.Categorical(temperature=0.4), "silu", 3),
 }
 
 
@@ -42,7 +44,8 @@ def problem(kind):
     names = ("y",) if is_classes else ("y", "z")
     columns = {f"x{index}": X[:, index] for index in range(4)}
     task = "classification" if is_classes else "regression"
-    return model, samples, learn(columns, target, task=task, target_names=names)
+    learned = learn(columns, target, task=task, target_names=names)
+    return model, samples, dataclasses.replace(learned, log_beyond=1.0 if kind.startswith("classes") else None)
 
 
 def run(made, x):

@@ -2,12 +2,11 @@
 
 from ergonet.models.likelihood import (
     AbstractLikelihood,
-    Bernoulli,
-    Categorical,
     Gaussian,
     HeteroscedasticGaussian,
     gaussian,
 )
+from ergonet.models.likelihoods.classes import Bernoulli, Categorical
 from ergonet.models.likelihoods.counts import (
     NegativeBinomial,
     Poisson,

@@ -14,7 +14,8 @@ from ergonet._checks import is_integer
 from ergonet._errors import SettingError, shown
 from ergonet._types import Array, PRNGKey, Scalar
 from ergonet.models.checked import labels_of
-from ergonet.models.likelihood import Categorical, Outputs, PerRow, Targets
+from ergonet.models.likelihood import Outputs, PerRow, Targets
+from ergonet.models.likelihoods.classes import Categorical
 from ergonet.models.likelihoods.learned import AbstractLearned
 from ergonet.models.network import Weights
 

@@ -1,0 +1,141 @@
+"""The temperature of the class probabilities of a fit, by cross-validation with short chains.
+
+A posterior average may be too sure or, where labels are clean, not sure enough, and neither the training rows nor the
+prior can tell (Guo2017, and Wenzel2020 for the same in other words). So each fifth of the rows is predicted by one
+short chain given the others, and the temperature is the one with the lowest negative log probability of all of them.
+These chains run the programs of the fit, so nothing is compiled for them. The draws of the fit do not depend on it.
+"""
+
+import dataclasses
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergonet._errors import ErgonetError
+from ergonet._keys import derived_seed
+from ergonet.assembly.default import CROSS_VALIDATION
+from ergonet.assembly.settings import RunSettings, Settings
+from ergonet.execution.threads import num_cores, worker_pool
+from ergonet.models.leaving_out import without
+from ergonet.models.network_posterior import NetworkPosterior
+from ergonet.models.weighting import Weighted
+from ergonet.prediction.predictive import predict
+from ergonet.prediction.recalibration import FEWEST_ROWS, Temperature, recalibrate_classes
+from ergonet.samplers.base import AbstractKernel
+
+if TYPE_CHECKING:
+    from ergonet.draws.samples import Samples
+
+NUM_FOLDS = 5
+ONE_FOLD_ABOVE = 5000  # rows: a fifth of them is enough to find one number
+MOST_WARMUP, MOST_DRAWS = 60, 40
+TIME_SHARE = 0.25  # of the time left
+FOLDS = 0x466F6C64  # purpose of their seeds
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What cross-validation has found.
+
+    Attributes:
+        temperature: the temperature; None: it could not be found, and the probabilities stay as they are.
+        sentence: what was done, or why not.
+    """
+
+    temperature: Temperature | None
+    sentence: str
+
+
+def settled(
+    settings: Settings, posterior: Any, labels: np.ndarray, kernel: Any, *, seconds: float | None = None
+) -> tuple[Settings, str]:
+    """Settings with a temperature in place of `CROSS_VALIDATION`, and what was done; others as they are, and "".
+
+    The arguments are those of `cross_validated`.
+    """
+    choice = settings.likelihood
+    if not (isinstance(choice, Mapping) and choice.get("temperature") == CROSS_VALIDATION):
+        return settings, ""
+    found = cross_validated(posterior, labels, kernel, settings.run, seconds=seconds)
+    value = 1.0 if found.temperature is None else found.temperature.value
+    return dataclasses.replace(settings, likelihood={**choice, "temperature": value}), found.sentence
+
+
+def cross_validated(
+    posterior: Any, labels: np.ndarray, kernel: Any, run: RunSettings, *, seconds: float | None = None
+) -> Found:
+    """Find the temperature.
+
+    Args:
+        posterior: the posterior of the fit, of a network with a temperature of 1.
+        labels: the classes of its rows, as indices.
+        kernel: the kernel of the fit.
+        run: its seed, warm start, lengths and devices.
+        seconds: time left for the fit, of which a quarter may be used; None: no limit.
+    """
+    if not isinstance(posterior, NetworkPosterior) or not isinstance(kernel, AbstractKernel):
+        return Found(None, "Probabilities have no temperature: cross-validation needs all rows in memory at once.")
+    if (reason := _unsuited(posterior, labels)) is not None:
+        return Found(None, f"Probabilities have no temperature: {reason}.")
+    folds = _folds(labels, seed=derived_seed(run.seed, FOLDS))
+    chosen = folds[:1] if len(labels) > ONE_FOLD_ABOVE else folds
+    each = None if seconds is None else TIME_SHARE * seconds * min(num_cores(), len(chosen)) / len(chosen)
+    inputs = np.asarray(posterior.rows()[0])
+
+    def predicted(number: int) -> np.ndarray:
+        samples = _sampled(without(posterior, chosen[number]), kernel, run, number=number, time_limit=each)
+        return predict(samples, inputs[chosen[number]], model=posterior.model).mean
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # these chains only judge how sure predictions are
+            first = predicted(0)  # compiles for all
+            with worker_pool(num_cores()) as pool:
+                rest = list(pool.map(predicted, range(1, len(chosen))))
+    except ErgonetError as error:
+        return Found(None, f"Probabilities have no temperature: cross-validation did not work. {error}")
+    rows = np.concatenate(chosen)
+    found = recalibrate_classes(np.concatenate([first, *rest]), labels[rows])
+    return Found(
+        found,
+        f"Probabilities to the power 1/{found.value:.3g}, normalized: a temperature by cross-validation with "
+        f"{len(rows)} rows, better there by {found.gain:.3f} nats per row.",
+    )
+
+
+def _unsuited(posterior: NetworkPosterior, labels: np.ndarray) -> str | None:
+    if len(labels) < FEWEST_ROWS:
+        return f"cross-validation needs at least {FEWEST_ROWS} rows, and there are {len(labels)}"
+    if posterior.count is None:
+        return "the rows of this network cannot be left out one by one"
+    if isinstance(posterior.model.likelihood, Weighted):
+        return "rows have weights"
+    if np.unique(labels, return_counts=True)[1].min() < 2:
+        return "a class has a single row"
+    return None
+
+
+def _folds(labels: np.ndarray, *, seed: int) -> list[np.ndarray]:
+    """Rows in five parts, each with about the same share of every class."""
+    order = np.random.default_rng(seed).permutation(len(labels))
+    by_class = order[np.argsort(labels[order], kind="stable")]
+    return [np.sort(by_class[start::NUM_FOLDS]) for start in range(NUM_FOLDS)]
+
+
+def _sampled(target: Any, kernel: Any, run: RunSettings, *, number: int, time_limit: float | None) -> "Samples":
+    import ergonet
+
+    return ergonet.sample(
+        target,
+        kernel,
+        num_chains=1,
+        num_warmup=min(MOST_WARMUP, run.num_warmup),
+        num_draws=min(MOST_DRAWS, run.num_draws),
+        warm_start=run.warm_start,
+        seed=derived_seed(derived_seed(run.seed, FOLDS), number),
+        devices=1,
+        progress=False,
+        time_limit=time_limit,
+    )

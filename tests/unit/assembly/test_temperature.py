@@ -1,0 +1,140 @@
+"""The temperature of class probabilities: found by cross-validation, recorded, and applied wherever they are stated."""
+
+import dataclasses
+
+import equinox as eqx
+import numpy as np
+import pytest
+
+from ergonet import HMC, MLP, BayesianClassifier, BayesianNetwork, likelihoods, predict, priors, sample
+from ergonet._errors import SamplingWarning, SettingError
+from ergonet.assembly import temperature
+from ergonet.assembly.default import CROSS_VALIDATION
+from ergonet.assembly.settings import RunSettings, resolve
+from ergonet.prediction.probabilities import entropy_of, power
+
+RNG = np.random.default_rng(0)
+ROWS = 150
+X = RNG.normal(size=(ROWS, 2)).astype(np.float32)
+CLEAN = (X[:, 0] > 0).astype(np.int32)
+KERNEL = HMC(num_steps=8, metric="identity")
+RUN = RunSettings(num_chains=2, num_warmup=40, num_draws=30, seed=3)
+
+
+def network(scale, classes=2, likelihood=likelihoods.Categorical):
+    return BayesianNetwork(MLP((2, 4, classes)), priors.Normal(scale), likelihood(temperature=1.0))
+
+
+def found(model, y, run=RUN, **more):
+    return temperature.cross_validated(model.condition(X, y), y, KERNEL, run, **more)
+
+
+def test_clean_labels_under_a_narrow_prior_are_stated_surer_and_noisy_ones_under_a_wide_prior_less_sure():
+    narrow = found(network(0.15), CLEAN)
+    assert narrow.temperature is not None
+    assert narrow.temperature.value < 0.5
+    assert narrow.temperature.gain > 0.1
+    assert f"1/{narrow.temperature.value:.3g}" in narrow.sentence
+    noisy = RNG.integers(0, 2, ROWS).astype(np.int32)
+    wide = found(network(20.0), noisy)
+    assert wide.temperature is not None
+    assert wide.temperature.value > 1.5
+
+
+def test_every_row_is_left_out_once_and_every_class_is_in_every_fold():
+    labels = np.repeat([0, 1, 2], [90, 50, 10])
+    folds = temperature._folds(labels, seed=0)
+    np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(150))
+    for one in folds:
+        assert np.bincount(labels[one]).tolist() == [18, 10, 2]
+
+
+@pytest.mark.parametrize(
+    ("count", "weights", "says"), [(40, None, "at least 50 rows"), (ROWS, np.ones(ROWS), "rows have weights")]
+)
+def test_where_it_cannot_be_found_probabilities_stay_as_they_are(count, weights, says):
+    y = CLEAN[:count]
+    posterior = network(1.0).condition(X[:count], y, weights=None if weights is None else weights[:count])
+    settings = dataclasses.replace(
+        resolve("t.csv", {}, {"likelihood": {"temperature": CROSS_VALIDATION, "name": "categorical"}}), run=RUN
+    )
+    changed, said = temperature.settled(settings, posterior, y, KERNEL)
+    assert says in said
+    assert changed.likelihood == {"name": "categorical", "temperature": 1.0}
+
+
+def test_a_time_limit_ends_it_without_an_error():
+    result = found(network(1.0), CLEAN, run=dataclasses.replace(RUN, num_warmup=10**6), seconds=1e-3)
+    assert result.temperature is None
+    assert "cross-validation did not work" in result.sentence
+
+
+def test_draws_do_not_depend_on_it():
+    draws = [
+        sample(
+            BayesianNetwork(MLP((2, 4, 2)), priors.Normal(1.0), likelihoods.Categorical(temperature=one)).condition(
+                X, CLEAN
+            ),
+            KERNEL,
+            num_chains=1,
+            num_warmup=10,
+            num_draws=10,
+            seed=0,
+            progress=False,
+        ).positions
+        for one in (1.0, 0.3)
+    ]
+    np.testing.assert_array_equal(*draws)
+
+
+@pytest.mark.parametrize("likelihood", [likelihoods.Categorical, likelihoods.Bernoulli])
+def test_predictions_are_powers_of_the_average(likelihood):
+    outputs = 1 if likelihood is likelihoods.Bernoulli else 2
+    plain, cold = (
+        BayesianNetwork(MLP((2, 4, outputs)), priors.Normal(1.0), likelihood(temperature=one)) for one in (None, 0.5)
+    )
+    samples = sample(
+        plain.condition(X, CLEAN), KERNEL, num_chains=2, num_warmup=10, num_draws=20, seed=0, progress=False
+    )
+    before, after = (predict(samples, X, model=model, y=CLEAN) for model in (plain, cold))
+    expected = before.mean**2 / (before.mean**2).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(after.mean, expected, rtol=1e-5)
+    assert after.log_density is not None
+    np.testing.assert_allclose(after.log_density, np.log(expected[np.arange(ROWS), CLEAN]), rtol=1e-4, atol=1e-5)
+    assert after.entropy is not None
+    np.testing.assert_allclose(after.entropy, entropy_of(expected), rtol=1e-4, atol=1e-6)
+    assert after.expected_entropy is not None
+    assert (after.expected_entropy <= after.entropy + 1e-6).all()
+    np.testing.assert_array_equal(after.function_sd, before.function_sd)
+
+
+def test_powers_of_probabilities_of_zero():
+    stated, log_sum = power(np.array([[1.0, 0.0], [0.5, 0.5]]), 0.5)
+    np.testing.assert_allclose(stated.sum(axis=1), 1)
+    assert stated[0, 0] == pytest.approx(1)
+    assert log_sum[1] == pytest.approx(np.log(2 * 0.5**0.5))
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), "hot"])
+def test_a_temperature_out_of_range_is_one_error(value):
+    with pytest.raises(SettingError, match=r"`Categorical\(temperature=...\)` must be a number above 0, got"):
+        likelihoods.Categorical(temperature=value)
+
+
+def test_an_estimator_finds_states_and_keeps_it(tmp_path):
+    model = BayesianClassifier(num_chains=2, num_warmup=20, num_draws=20, kernel={"num_steps": 8}, random_state=0)
+    with pytest.warns(SamplingWarning):
+        model.fit(X, CLEAN)
+    value = model._fitted_settings.likelihood["temperature"]
+    assert isinstance(value, float)
+    assert f"temperature={value}" in str(model)
+    plain = eqx.tree_at(lambda one: one.likelihood, model.model_, likelihoods.Bernoulli())
+    average = predict(model.samples_, model.scaled_inputs(X), model=plain).mean
+    np.testing.assert_allclose(model.predict_proba(X), power(average, 1 / value)[0], rtol=1e-5)
+    model.save(tmp_path / "model")
+    loaded = BayesianClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    own = BayesianClassifier(kernel="hmc", num_chains=1, num_warmup=5, num_draws=5, random_state=0)
+    with pytest.warns(SamplingWarning):
+        own.fit(X, CLEAN)
+    assert own.model_.likelihood.stated_temperature is None
