@@ -361,8 +361,8 @@ def reproduce(
 ) -> None:
     """Run an experiment of a source document and compare its figures with those of the document.
 
-    Writes DIR/NAME.json, DIR/NAME.md and pictures. The full size takes up to two hours. Needs a checkout of the
-    repository.
+    Writes DIR/NAME.json, DIR/NAME.md and pictures. The full size takes up to two hours. A run that is interrupted goes
+    on where it was, from build/reproductions in the checkout. Needs a checkout of the repository.
     """
     chosen = [mode for mode, given in (("smoke", smoke), ("quick", quick), ("page", page)) if given]
     if len(chosen) > 1:
