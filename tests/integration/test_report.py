@@ -48,10 +48,11 @@ def browse(page, folder, *more):
     return done.stdout, done.stderr
 
 
-PROBE = """<pre id="probe"></pre><script>
+PROBE = """<script>
 addEventListener("load", () => {
   const images = [...document.images], drawings = [...document.querySelectorAll("svg")];
-  document.getElementById("probe").textContent = JSON.stringify({
+  parent.document.getElementById("probe").textContent = JSON.stringify({
+    width: innerWidth,
     images: images.length,
     broken: images.filter(each => !(each.complete && each.naturalWidth > 0)).length,
     drawings: drawings.length,
@@ -72,19 +73,23 @@ addEventListener("load", () => {
 
 
 def seen(page, folder, size):
-    """What a browser makes of a page in a window of this size, or in print on A4."""
+    """What a browser makes of a page in a frame of this width, or in print on A4; windows are never below 500 pixels."""
     probed = folder / "probed.html"
     text = page.read_text(encoding="utf-8")
     if size == PRINTED:  # as wide as a sheet between its margins, in the style of the print
-        size, text = "688,900", text.replace("@media print", "@media all").replace("@page { margin: 14mm; }", "")
+        size, text = 688, text.replace("@media print", "@media all").replace("@page { margin: 14mm; }", "")
     policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', text)
     assert policy is not None  # the page forbids scripts, so a copy that allows one is asked
-    probed.write_text(text.replace(policy[0], "").replace("</body>", PROBE + "</body>"), encoding="utf-8")
-    dom, log = browse(probed, folder, "--dump-dom", f"--window-size={size}")
+    framed = html.escape(text.replace(policy[0], "").replace("</body>", PROBE + "</body>"))
+    style = f"border: 0; width: {size}px; height: 900px"
+    probed.write_text(f'<iframe style="{style}" srcdoc="{framed}"></iframe><pre id="probe"></pre>', encoding="utf-8")
+    dom, log = browse(probed, folder, "--dump-dom", "--window-size=1400,1000")
     assert "CONSOLE" not in log, log
     probe = re.search(r'<pre id="probe">(.*?)</pre>', dom)
     assert probe is not None
-    return json.loads(html.unescape(probe[1]))
+    found = json.loads(html.unescape(probe[1]))
+    assert found.pop("width") == size
+    return found
 
 
 PRINTED = "print"
@@ -98,7 +103,7 @@ def test_browser_opens_it_without_an_error_and_loads_every_picture(tmp_path, rec
     report = write_report(record(), tmp_path / "report.html")
     _, log = browse(report, tmp_path, "--dump-dom")
     assert "CONSOLE" not in log, log
-    for size, closed in (("1280,900", 4), ("400,900", 4), (PRINTED, 0)):
+    for size, closed in ((1280, 4), (400, 4), (PRINTED, 0)):
         found = seen(report, tmp_path, size)
         assert found == SOUND | {"images": images, "drawings": drawings, "closed": closed}, size
 
@@ -111,7 +116,7 @@ def test_browser_opens_a_comparison(tmp_path):
     densities = {name: Elpd("LOO", random.normal(size=80)) for name in names}
     records: dict[str, RunRecord] = dict.fromkeys(names, regression_record(chains=1, draws=1))
     page = write_comparison([compare(densities)], records, tmp_path / "page.html")
-    for size in ("1000,900", "400,900", PRINTED):
+    for size in (1000, 400, PRINTED):
         found = seen(page, tmp_path, size)
         assert {name: found[name] for name in ("sideways", "cut", "repeated")} == dict.fromkeys(
             ("sideways", "cut", "repeated"), 0
