@@ -11,10 +11,16 @@ import numpy as np
 import pytest
 
 from ergonet._errors import RunDirectoryError
-from ergonet.comparison import Elpd, compare
+from ergonet.comparison import Elpd, TemperatureSweep, compare
+from ergonet.comparison.scored import QUANTITIES, Figure, HeldOutScores
+from ergonet.draws.recorder import Chunk
+from ergonet.inference.progress import Silent, Tick
 from ergonet.report import RunRecord, write_report
 from ergonet.report.comparing import write_comparison
+from ergonet.report.live import LivePage
+from ergonet.report.temperatures import write_sweep
 from tests.report_records import classification_record, regression_record, save_record
+from tests.sampling import gaussian_target
 from tests.stages import cases
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -73,7 +79,7 @@ addEventListener("load", () => {
 
 
 def seen(page, folder, size):
-    """What a browser makes of a page in a frame of this width, or in print on A4; windows are never below 500 pixels."""
+    """What a browser makes of a page in a frame of this width, or in print on A4; windows are 500 pixels at least."""
     probed = folder / "probed.html"
     text = page.read_text(encoding="utf-8")
     if size == PRINTED:  # as wide as a sheet between its margins, in the style of the print
@@ -108,19 +114,43 @@ def test_browser_opens_it_without_an_error_and_loads_every_picture(tmp_path, rec
         assert found == SOUND | {"images": images, "drawings": drawings, "closed": closed}, size
 
 
-@pytest.mark.browser
-@pytest.mark.usefixtures("chromium")
-def test_browser_opens_a_comparison(tmp_path):
+def a_comparison(folder):
     random = np.random.default_rng(0)
     names = "runs/a-run-with-a-long-name-of-one-word-in-a-folder", "other", "third"
     densities = {name: Elpd("LOO", random.normal(size=80)) for name in names}
     records: dict[str, RunRecord] = dict.fromkeys(names, regression_record(chains=1, draws=1))
-    page = write_comparison([compare(densities)], records, tmp_path / "page.html")
+    return write_comparison([compare(densities)], records, folder / "page.html")
+
+
+def a_sweep(folder):
+    random = np.random.default_rng(0)
+    figures = [{name: Figure(0.5, random.normal(size=80), 0.01) for name in QUANTITIES} for _ in range(3)]
+    scores = tuple(HeldOutScores(one, "RMSE", 0.02, 80, 4, 1.2, 7) for one in figures)
+    found, settings = TemperatureSweep((0.1, 1.0, 3.0), scores), {"network": {"hidden": (20, 20)}}
+    return write_sweep(found, folder / "page.html", name="a-table-with-a-long-name", about="All.", settings=settings)
+
+
+def a_live_view(folder):
+    page = LivePage(folder / "a-run-with-a-long-name-of-one-word-in-a-folder", print)
+    progress = page.following(Silent(), gaussian_target())
+    progress.begin(2, 1)
+    for chain in range(2):
+        levels = np.linspace(-90, -80, 40, dtype=np.float32)[None]
+        progress.watch(Chunk((chain,), False, 0, {"lp": levels, "positions": levels[..., None] * np.ones(2)}))
+    for chain in (1, 0):  # the last one is shown at the end
+        progress.tick(Tick(chain, "sampling", 40, 100, step_size=0.1, acceptance=0.8, gradients=400, divergences=3))
+    progress.end()
+    return page.path
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("chromium")
+@pytest.mark.parametrize("write", [a_comparison, a_sweep, a_live_view])
+def test_browser_opens_other_pages(tmp_path, write):
+    page, expected = write(tmp_path), {name: 0 for name in SOUND if name != "empty"}  # lines and strips are low
     for size in (1000, 400, PRINTED):
         found = seen(page, tmp_path, size)
-        assert {name: found[name] for name in ("sideways", "cut", "repeated")} == dict.fromkeys(
-            ("sideways", "cut", "repeated"), 0
-        ), size
+        assert {name: found[name] for name in expected} == expected, size
 
 
 @pytest.mark.browser
