@@ -219,6 +219,14 @@ def test_regression_says_what_was_found(tmp_path):
         assert said in page, said
 
 
+@pytest.mark.parametrize(("shift", "found"), [(0.0, "stays in"), (0.3, "leaves")])
+def test_the_distributions_of_one_target_are_judged_at_once(tmp_path, shift, found):
+    record, rng = regression_record(), np.random.default_rng(0)
+    uniform = np.minimum(rng.uniform(size=(len(record.evaluation["truth"]), 1)) + shift, 1.0)
+    page = page_of(dataclasses.replace(record, evaluation=record.evaluation | {"transform": uniform}), tmp_path)
+    assert f"The line {found} the band" in page
+
+
 @pytest.mark.slow
 def test_several_targets_are_shown_by_name(tmp_path):
     page = page_of(regression_record(targets=3), tmp_path)
