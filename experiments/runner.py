@@ -16,12 +16,12 @@ from typing import Any
 
 from ergonet.execution.threads import num_cores
 from experiments import page
+from experiments.kept import Kept, Measured
 from experiments.record import Case, Experiment, ratio_name
 from experiments.registry import REPRODUCTIONS
 from experiments.sizes import SIZES, Size
 
 Values = dict[str, dict[str, list[float]]]
-Measured = tuple[dict[str, Any], float]
 
 
 class ResultError(ValueError):
@@ -35,6 +35,7 @@ def reproduce(
     say: Callable[[str], None],
     *,
     start: Callable[[str, int], Future[Measured]] | None = None,
+    kept: Path | None = None,
 ) -> dict[str, Any]:
     """Measure, and write after every round of seeds, so that an interrupted run leaves what it has.
 
@@ -44,6 +45,7 @@ def reproduce(
         folder: folder of the result; created if it does not exist.
         say: called with each line of progress.
         start: starts to measure a case with a seed elsewhere; None: they are measured here, one after the other.
+        kept: folder of what was measured by the same code, which is not measured again; None: there is none.
 
     Returns:
         The content of `NAME.json`.
@@ -59,15 +61,24 @@ def reproduce(
     began, started = time.perf_counter(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     result: dict[str, Any] = {}
     tasks = [(case.label, seed) for seed in range(size.num_seeds) for case in cases]
-    pending = {} if start is None else {task: start(*task) for task in tasks}
+    store = None if kept is None else Kept(kept, name, size, _versions())
+    known = {} if store is None else {task: found for task in tasks if (found := store.find(*task)) is not None}
+    pending = {} if start is None else {task: start(*task) for task in tasks if task not in known}
     for seed in range(size.num_seeds):
         for case in cases:
-            task = pending.get((case.label, seed))
-            found, seconds = measured(case, size, seed) if task is None else task.result()
+            task = (case.label, seed)
+            if task in known:
+                found, seconds = known[task]
+                began -= seconds  # the time of the page is that of all measurements
+            else:
+                found, seconds = pending[task].result() if task in pending else measured(case, size, seed)
+                if store is not None:
+                    store.keep(*task, (found, seconds))
             for quantity, value in found.items():
                 values[case.label].setdefault(quantity, []).append(float(value))
             shown = ", ".join(f"{quantity} {value:.4g}" for quantity, value in list(found.items())[:3])
-            say(f"seed {seed + 1} of {size.num_seeds}, {case.label}: {seconds:.0f} s; {shown}")
+            which = ", kept" if task in known else ""
+            say(f"seed {seed + 1} of {size.num_seeds}, {case.label}: {seconds:.0f} s{which}; {shown}")
         about = {
             "mode": size.mode,
             "seconds": round(time.perf_counter() - began, 1),

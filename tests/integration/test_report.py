@@ -11,10 +11,16 @@ import numpy as np
 import pytest
 
 from ergonet._errors import RunDirectoryError
-from ergonet.comparison import Elpd, compare
+from ergonet.comparison import Elpd, TemperatureSweep, compare
+from ergonet.comparison.scored import QUANTITIES, Figure, HeldOutScores
+from ergonet.draws.recorder import Chunk
+from ergonet.inference.progress import Silent, Tick
 from ergonet.report import RunRecord, write_report
 from ergonet.report.comparing import write_comparison
+from ergonet.report.live import LivePage
+from ergonet.report.temperatures import write_sweep
 from tests.report_records import classification_record, regression_record, save_record
+from tests.sampling import gaussian_target
 from tests.stages import cases
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -48,10 +54,11 @@ def browse(page, folder, *more):
     return done.stdout, done.stderr
 
 
-PROBE = """<pre id="probe"></pre><script>
+PROBE = """<script>
 addEventListener("load", () => {
   const images = [...document.images], drawings = [...document.querySelectorAll("svg")];
-  document.getElementById("probe").textContent = JSON.stringify({
+  parent.document.getElementById("probe").textContent = JSON.stringify({
+    width: innerWidth,
     images: images.length,
     broken: images.filter(each => !(each.complete && each.naturalWidth > 0)).length,
     drawings: drawings.length,
@@ -72,19 +79,23 @@ addEventListener("load", () => {
 
 
 def seen(page, folder, size):
-    """What a browser makes of a page in a window of this size, or in print on A4."""
+    """What a browser makes of a page in a frame of this width, or in print on A4; windows are 500 pixels at least."""
     probed = folder / "probed.html"
     text = page.read_text(encoding="utf-8")
     if size == PRINTED:  # as wide as a sheet between its margins, in the style of the print
-        size, text = "688,900", text.replace("@media print", "@media all").replace("@page { margin: 14mm; }", "")
+        size, text = 688, text.replace("@media print", "@media all").replace("@page { margin: 14mm; }", "")
     policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', text)
     assert policy is not None  # the page forbids scripts, so a copy that allows one is asked
-    probed.write_text(text.replace(policy[0], "").replace("</body>", PROBE + "</body>"), encoding="utf-8")
-    dom, log = browse(probed, folder, "--dump-dom", f"--window-size={size}")
+    framed = html.escape(text.replace(policy[0], "").replace("</body>", PROBE + "</body>"))
+    style = f"border: 0; width: {size}px; height: 900px"
+    probed.write_text(f'<iframe style="{style}" srcdoc="{framed}"></iframe><pre id="probe"></pre>', encoding="utf-8")
+    dom, log = browse(probed, folder, "--dump-dom", "--window-size=1400,1000")
     assert "CONSOLE" not in log, log
     probe = re.search(r'<pre id="probe">(.*?)</pre>', dom)
     assert probe is not None
-    return json.loads(html.unescape(probe[1]))
+    found = json.loads(html.unescape(probe[1]))
+    assert found.pop("width") == size
+    return found
 
 
 PRINTED = "print"
@@ -98,24 +109,48 @@ def test_browser_opens_it_without_an_error_and_loads_every_picture(tmp_path, rec
     report = write_report(record(), tmp_path / "report.html")
     _, log = browse(report, tmp_path, "--dump-dom")
     assert "CONSOLE" not in log, log
-    for size, closed in (("1280,900", 4), ("400,900", 4), (PRINTED, 0)):
+    for size, closed in ((1280, 4), (400, 4), (PRINTED, 0)):
         found = seen(report, tmp_path, size)
         assert found == SOUND | {"images": images, "drawings": drawings, "closed": closed}, size
 
 
-@pytest.mark.browser
-@pytest.mark.usefixtures("chromium")
-def test_browser_opens_a_comparison(tmp_path):
+def a_comparison(folder):
     random = np.random.default_rng(0)
     names = "runs/a-run-with-a-long-name-of-one-word-in-a-folder", "other", "third"
     densities = {name: Elpd("LOO", random.normal(size=80)) for name in names}
     records: dict[str, RunRecord] = dict.fromkeys(names, regression_record(chains=1, draws=1))
-    page = write_comparison([compare(densities)], records, tmp_path / "page.html")
-    for size in ("1000,900", "400,900", PRINTED):
+    return write_comparison([compare(densities)], records, folder / "page.html")
+
+
+def a_sweep(folder):
+    random = np.random.default_rng(0)
+    figures = [{name: Figure(0.5, random.normal(size=80), 0.01) for name in QUANTITIES} for _ in range(3)]
+    scores = tuple(HeldOutScores(one, "RMSE", 0.02, 80, 4, 1.2, 7) for one in figures)
+    found, settings = TemperatureSweep((0.1, 1.0, 3.0), scores), {"network": {"hidden": (20, 20)}}
+    return write_sweep(found, folder / "page.html", name="a-table-with-a-long-name", about="All.", settings=settings)
+
+
+def a_live_view(folder):
+    page = LivePage(folder / "a-run-with-a-long-name-of-one-word-in-a-folder", print)
+    progress = page.following(Silent(), gaussian_target())
+    progress.begin(2, 1)
+    for chain in range(2):
+        levels = np.linspace(-90, -80, 40, dtype=np.float32)[None]
+        progress.watch(Chunk((chain,), False, 0, {"lp": levels, "positions": levels[..., None] * np.ones(2)}))
+    for chain in (1, 0):  # the last one is shown at the end
+        progress.tick(Tick(chain, "sampling", 40, 100, step_size=0.1, acceptance=0.8, gradients=400, divergences=3))
+    progress.end()
+    return page.path
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("chromium")
+@pytest.mark.parametrize("write", [a_comparison, a_sweep, a_live_view])
+def test_browser_opens_other_pages(tmp_path, write):
+    page, expected = write(tmp_path), {name: 0 for name in SOUND if name != "empty"}  # lines and strips are low
+    for size in (1000, 400, PRINTED):
         found = seen(page, tmp_path, size)
-        assert {name: found[name] for name in ("sideways", "cut", "repeated")} == dict.fromkeys(
-            ("sideways", "cut", "repeated"), 0
-        ), size
+        assert {name: found[name] for name in expected} == expected, size
 
 
 @pytest.mark.browser
@@ -182,6 +217,14 @@ def test_regression_says_what_was_found(tmp_path):
         "Gaussian (noise learned)",
     ):  # fmt: skip
         assert said in page, said
+
+
+@pytest.mark.parametrize(("shift", "found"), [(0.0, "stays in"), (0.3, "leaves")])
+def test_the_distributions_of_one_target_are_judged_at_once(tmp_path, shift, found):
+    record, rng = regression_record(), np.random.default_rng(0)
+    uniform = np.minimum(rng.uniform(size=(len(record.evaluation["truth"]), 1)) + shift, 1.0)
+    page = page_of(dataclasses.replace(record, evaluation=record.evaluation | {"transform": uniform}), tmp_path)
+    assert f"The line {found} the band" in page
 
 
 @pytest.mark.slow

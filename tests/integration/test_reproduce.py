@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import experiments.kept
 from ergonet._errors import SettingError
 from ergonet._registry import Entry
 from ergonet.cli import reproduce
@@ -199,6 +200,50 @@ def test_an_interrupted_run_leaves_the_seeds_that_it_finished(with_toy, tmp_path
     with pytest.raises(KeyboardInterrupt):
         runner.reproduce("toy", SIZES["full"], tmp_path, stop_in_the_second_round)
     assert json.loads((tmp_path / "toy.json").read_text(encoding="utf-8"))["num_seeds"] == 1
+
+
+@pytest.fixture
+def measured(with_toy, monkeypatch):
+    """The rows and seeds that the toy measures."""
+    found, measure = [], runner.measured
+
+    def noting(case, size, seed):
+        found.append((case.label, seed))
+        return measure(case, size, seed)
+
+    monkeypatch.setattr(runner, "measured", noting)
+    return found
+
+
+def test_an_interrupted_run_goes_on_with_what_it_has_measured(measured, tmp_path):
+    kept, size, said = tmp_path / "kept", SIZES["full"].with_seeds(2), []
+
+    def stop_after_three(line):
+        said.append(line)
+        if len(said) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runner.reproduce("toy", size, tmp_path / "first", stop_after_three, kept=kept)
+    continued = runner.reproduce("toy", size, tmp_path / "first", said.append, kept=kept)
+    assert measured == [("row 0", 0), ("row 1", 0), ("row 0", 1), ("row 1", 1)]
+    assert ["kept" in line for line in said[3:]] == [True, True, True, False]
+    assert continued["values"] == runner.reproduce("toy", size, tmp_path / "second", said.append)["values"]
+
+
+def test_seeds_can_be_added_to_a_run_but_not_to_that_of_another_size(measured, tmp_path):
+    for size in (SIZES["full"].with_seeds(1), SIZES["full"].with_seeds(2), SIZES["quick"].with_seeds(1)):
+        runner.reproduce("toy", size, tmp_path / size.mode, lambda line: None, kept=tmp_path / "kept")
+    assert measured == [(f"row {row}", seed) for seed in (0, 1, 0) for row in (0, 1)]
+
+
+def test_what_other_code_has_measured_is_measured_again(measured, tmp_path, monkeypatch):
+    (tmp_path / "src").mkdir()
+    monkeypatch.setattr(experiments.kept, "ROOT", tmp_path)
+    for code in ("a = 1", "a = 1", "a = 2"):
+        (tmp_path / "src" / "one.py").write_text(code)
+        runner.reproduce("toy", SIZES["full"].with_seeds(1), tmp_path, lambda line: None, kept=tmp_path / "kept")
+    assert len(measured) == 4
 
 
 def test_remarks_are_shown_only_for_the_run_that_they_are_about(with_toy, tmp_path, monkeypatch):

@@ -227,9 +227,10 @@ def _evidences(entries: Sequence[_Entry]) -> str:
 
 def _stacked(found: "Comparison", out: str, *, overwrite: bool) -> str:
     from ergonet.comparison import Stacked
+    from ergonet.report.wording import plural
 
     if Path(out).exists() and not overwrite:
         raise RunDirectoryError(f"{out!r} exists. Choose another folder for `--stack`, or add `--overwrite`.")
     stacked = Stacked.of(dict(zip(found.names, found.stacking.tolist(), strict=True)))
     stacked.save(out, overwrite=overwrite)
-    return f"Stacked predictor of {len(stacked.members)} runs: {out}"
+    return f"Stacked predictor of {plural(len(stacked.members), 'run')}: {out}"

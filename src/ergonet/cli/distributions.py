@@ -1,4 +1,4 @@
-"""Evaluation of likelihoods whose distribution is not Gaussian: the transform of the test targets, and more scores."""
+"""The transform of the test targets, and scores: more of them if the distribution is not Gaussian."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def levels(model: Any, usual: tuple[float, ...]) -> tuple[float, ...]:
 def scores(
     samples: Samples, dataset: Any, model: Any, found: dict[str, np.ndarray], density: np.ndarray
 ) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-    """The transform of the test targets, if it is computed, and the scores.
+    """The transform of the test targets and the scores.
 
     Args:
         samples: the draws.
@@ -31,9 +31,9 @@ def scores(
         density: log density of the test rows, in the same units.
     """
     likelihood, mean, truth, quantiles = model.likelihood, found["mean"], found["truth"], found["quantiles"]
-    if not isinstance(likelihood, AbstractDistribution):
-        return {}, regression_scores(mean, truth, density, quantiles, found["levels"])
     transform = probability_transform(samples, dataset.x_test, dataset.y_test, model=model)
+    if not isinstance(likelihood, AbstractDistribution):
+        return {"transform": transform}, regression_scores(mean, truth, density, quantiles, found["levels"])
     if likelihood.is_discrete:
         scored = count_scores(mean, truth, density, quantiles, transform=transform)
     else:

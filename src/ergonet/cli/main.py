@@ -278,10 +278,16 @@ def report(run: Run) -> None:
 
 
 @app.command(short_help="Print scores and diagnostics of a run.")
-def diagnose(run: Run, *, strict: Strict = False) -> None:
+def diagnose(
+    run: Run,
+    *,
+    strict: Strict = False,
+    weights: Annotated[bool, typer.Option("--weights", help="Also say why the weights of chains differ.")] = False,
+) -> None:
     """Print the scores and diagnostics of a run, and what to change if there are problems.
 
-    If the fit was killed, they are computed from the draws; this needs the data of the fit.
+    If the fit was killed, they are computed from the draws; this needs the data of the fit. With --weights, R-hat of
+    the weights follows, before and after the symmetries of the network are removed, and which chains share a mode.
     """
     with errors_in_one_line():
         from ergonet.cli import summary, unfinished
@@ -290,6 +296,10 @@ def diagnose(run: Run, *, strict: Strict = False) -> None:
         directory = RunDirectory(Path(run))
         metrics = unfinished.metrics_of(directory)
         summary.show(metrics, report=directory.report if directory.report.exists() else None)
+        if weights:
+            from ergonet import comparison
+
+            summary.write(str(comparison.align(directory.read_fitted())))
         code = 3 if strict and advice.failed(metrics) else 0
     raise typer.Exit(code)
 
@@ -361,8 +371,8 @@ def reproduce(
 ) -> None:
     """Run an experiment of a source document and compare its figures with those of the document.
 
-    Writes DIR/NAME.json, DIR/NAME.md and pictures. The full size takes up to two hours. Needs a checkout of the
-    repository.
+    Writes DIR/NAME.json, DIR/NAME.md and pictures. The full size takes up to two hours. A run that is interrupted goes
+    on where it was, from build/reproductions in the checkout. Needs a checkout of the repository.
     """
     chosen = [mode for mode, given in (("smoke", smoke), ("quick", quick), ("page", page)) if given]
     if len(chosen) > 1:

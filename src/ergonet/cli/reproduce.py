@@ -11,6 +11,7 @@ from typing import Any
 from ergonet._errors import ErgonetError, SettingError
 
 REGISTRY = Path("experiments") / "registry.py"
+KEPT = Path("build") / "reproductions"  # in the checkout: what was measured, for a run that was interrupted
 
 
 class CheckoutError(ErgonetError, FileNotFoundError):
@@ -69,7 +70,8 @@ def run(name: str, *, mode: str, seeds: int | None, out: str, executor: Executor
         else:
             size = _module("sizes").SIZES[mode].with_seeds(seeds)
             start = None if executor is None else partial(executor.submit, measure, name, size)
-            record = runner.reproduce(name, size, folder, _say, start=start)
+            kept = None if mode == "smoke" else checkout() / KEPT
+            record = runner.reproduce(name, size, folder, _say, start=start, kept=kept)
     except runner.ResultError as error:
         raise SettingError(str(error)) from error
     return f"{runner.show(record)}\n\nWritten: {folder / f'{name}.md'} and {name}.json"

@@ -221,4 +221,4 @@ def _names(layers: Layers) -> tuple[str, ...]:
 
 def _shown(values: np.ndarray) -> str:
     known = values[np.isfinite(values)]
-    return f"{np.median(known):.3g} ({values[~np.isnan(values)].max():.3g})" if known.size else "unknown"
+    return f"{np.median(known):.2f} ({values[~np.isnan(values)].max():.2f})" if known.size else "unknown"

@@ -121,7 +121,8 @@ class Comparison(Findings):
                 f"{NATS:.0f} nats, so these rows do not say which is better."
             )
         elif len(self.names) > 1:
-            said.append(f"{self.names[0]} predicts better than the others, by more than the noise.")
+            others = self.names[1] if len(self.names) == 2 else "the others"
+            said.append(f"{self.names[0]} predicts better than {others}, by more than the noise.")
         for name, one in zip(self.names, self.estimates, strict=True):
             bad = int(one.unreliable.sum())
             if bad and one.pareto_k is not None:

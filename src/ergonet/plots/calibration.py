@@ -10,7 +10,9 @@ from ergonet.prediction.selective import RiskCurve
 
 
 def reliability_diagram(curve: ReliabilityCurve, *, axes: Axes | None = None) -> Axes:
-    """Plot accuracy against confidence with 95 % intervals, and the number of rows at each confidence.
+    """Plot accuracy against confidence with the band of calibrated probabilities, and the rows at each confidence.
+
+    Each bar of the band is as long as it must be for all points to be inside with 95 % if the probabilities are right.
 
     Args:
         curve: from ``ergonet.prediction.calibration.reliability_curve``.
@@ -27,9 +29,17 @@ def reliability_diagram(curve: ReliabilityCurve, *, axes: Axes | None = None) ->
         label="share of rows",
     )  # fmt: skip
     used = curve.counts > 0
-    _points(
-        axes, curve.confidence[used], curve.accuracy[used],
-        ends=np.stack([curve.lower[used], curve.upper[used]]), label="fraction correct, 95 % interval",
+    axes.plot(
+        curve.confidence[used], curve.accuracy[used], color=canvas.SERIES[0], marker="o", markersize=4.5, linewidth=1.2,
+        label="fraction correct",
+    )  # fmt: skip
+    axes.vlines(
+        curve.confidence[used], curve.band_lower[used], curve.band_upper[used], color=canvas.MUTED, alpha=0.35,
+        linewidth=7, label="all points inside with 95 % if right",
+    )  # fmt: skip
+    outside = curve.is_outside
+    axes.plot(
+        curve.confidence[outside], curve.accuracy[outside], color=canvas.BAD, marker="o", markersize=6, linewidth=0,
     )  # fmt: skip
     axes.set_xlabel("stated probability of the predicted class")
     axes.set_ylabel("fraction of correct rows")

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import binom
 
 from ergonet._errors import DataError, SettingError
 
 _Z_95 = 1.959964
+_BAND = 0.95  # probability that no bin of calibrated probabilities leaves the band
 _MEAN_SIZE = float(np.sqrt(2 / np.pi))  # of a normal variable, in units of its standard deviation
 
 
@@ -22,6 +24,9 @@ class ReliabilityCurve:
         accuracy: fraction of correctly classified rows, ``[bins]``; NaN in an empty bin.
         lower: lower end of the 95 % Wilson interval of the accuracy, ``[bins]``.
         upper: upper end of the same interval, ``[bins]``.
+        band_lower: lower end of a band in which the accuracies of all bins are with at least 95 % if the probabilities
+            are calibrated, ``[bins]``; NaN in an empty bin.
+        band_upper: upper end of the band, ``[bins]``.
         expected_calibration_error: ``|accuracy - confidence|`` averaged over bins weighted by their rows, 0 to 1
             (Guo2017, equation 3).
         expected_calibration_error_standard_error: its standard error with bins and signs held fixed; NaN for a
@@ -39,12 +44,19 @@ class ReliabilityCurve:
     accuracy: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    band_lower: np.ndarray
+    band_upper: np.ndarray
     expected_calibration_error: float
     expected_calibration_error_standard_error: float
     by_chance: float
     corrected: float
     overconfidence: float
     overconfidence_standard_error: float
+
+    @property
+    def is_outside(self) -> np.ndarray:
+        """Which bins leave the band, ``[bins]``."""
+        return (self.accuracy < self.band_lower) | (self.accuracy > self.band_upper)
 
 
 @dataclass(frozen=True)
@@ -104,6 +116,7 @@ def reliability_curve(probabilities: np.ndarray, truth: np.ndarray, bins: int = 
         confidence, accuracy = sum_sure / counts, sum_right / counts
     gap = sum_right - sum_sure
     lower, upper = wilson_interval(sum_right, counts)
+    band_lower, band_upper = _band(confidence, counts)
     return ReliabilityCurve(
         edges=np.linspace(0.0, 1.0, bins + 1),
         counts=counts,
@@ -111,6 +124,8 @@ def reliability_curve(probabilities: np.ndarray, truth: np.ndarray, bins: int = 
         accuracy=accuracy,
         lower=lower,
         upper=upper,
+        band_lower=band_lower,
+        band_upper=band_upper,
         expected_calibration_error=float(np.abs(gap).sum() / rows),
         expected_calibration_error_standard_error=standard_error(np.sign(gap)[where] * (right - sure)),
         by_chance=_MEAN_SIZE * float(np.sqrt(chance).sum() / rows),
@@ -118,6 +133,18 @@ def reliability_curve(probabilities: np.ndarray, truth: np.ndarray, bins: int = 
         overconfidence=float((sure - right).mean()),
         overconfidence_standard_error=standard_error(sure - right),
     )
+
+
+def _band(confidence: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the band of accuracies, ``[bins]`` each, for independent bins.
+
+    Right rows are counted as if all of a bin had its mean confidence. Probabilities that differ have less variance, so
+    the band is slightly wide.
+    """
+    number = np.where(counts > 0, counts, np.nan)
+    tail = (1 - _BAND ** (1 / np.count_nonzero(counts))) / 2
+    lower, upper = (binom.ppf(level, number, np.clip(confidence, 0.0, 1.0)) for level in (tail, 1 - tail))
+    return lower / number, upper / number
 
 
 def _corrected(accuracy: np.ndarray, confidence: np.ndarray, counts: np.ndarray) -> float:

@@ -9,6 +9,7 @@ from ergonet import plots
 from ergonet._errors import ErgonetError
 from ergonet.plots.images import entropy, most_uncertain
 from ergonet.prediction.calibration import CoverageCurve, coverage_curve, reliability_curve, transform_coverage
+from ergonet.prediction.ecdf import transform_curve
 from ergonet.report import trust, wording
 from ergonet.report.pictures import Picture, draw, image_address
 from ergonet.report.record import RunRecord
@@ -44,11 +45,14 @@ def _classification(record: RunRecord) -> dict[str, Any]:
     evaluation = record.evaluation
     probabilities, truth = np.asarray(evaluation["probabilities"], np.float64), evaluation["truth"]
     curve = reliability_curve(probabilities, truth)
+    used, outside = np.count_nonzero(curve.counts), np.count_nonzero(curve.is_outside)
     names = class_names(record.metrics, probabilities.shape[1])
     reliability = Picture(
         title="Are the stated probabilities right?",
         svg=draw("reliability", lambda: plots.reliability_diagram(curve)),
-        caption="Points on the dashed line are calibrated: 80 % of the rows predicted with 80 % are right.",
+        caption="Points on the dashed line are calibrated: 80 % of the rows predicted with 80 % are right. Of 95 of "
+        f"100 right models, all points are within the gray bars; here {outside or 'none'} of {used} "
+        f"{'is' if outside == 1 else 'are'} outside.",
         alternative=(
             "Fraction of correct predictions against stated probability. Mean distance from the diagonal: "
             f"{100 * curve.expected_calibration_error:.1f} %."
@@ -240,10 +244,24 @@ def _calibration(evaluation: Mapping[str, np.ndarray], truth: np.ndarray) -> lis
 
 
 def _transform(transform: np.ndarray) -> Picture:
+    """Whether the transform is uniform: its distribution function, or of several targets together a histogram."""
+    title = "Are the stated distributions right?"
+    if transform.shape[1] == 1:
+        curve = transform_curve(transform)
+        found = "stays in" if curve.is_calibrated else "leaves"
+        return Picture(
+            title=title,
+            svg=draw("transform", lambda: plots.transform_curve_plot(curve)),
+            caption=f"The line {found} the band, in which that of 95 of 100 right models stays. Predictions are too "
+            "sure if it is above 0 on the left and below 0 on the right, too cautious the other way round, too high if "
+            "it is above 0 everywhere, and too low if it is below.",
+            alternative="Share of test rows with a stated probability of at most the true value below each level, "
+            f"minus the level. The line {found} the band that chance allows.",
+        )
     quarters = np.histogram(transform, 4, (0.0, 1.0))[0] / transform.size
     said = ", ".join(f"{100 * share:.0f} %" for share in quarters)
     return Picture(
-        title="Are the stated distributions right?",
+        title=title,
         svg=draw("transform", lambda: plots.transform_histogram(transform)),
         caption="The bars should be equally high. A hill says that predictions are too cautious, a valley that they "
         "are too sure, a slope that they are too low or too high.",

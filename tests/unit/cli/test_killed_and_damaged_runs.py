@@ -41,6 +41,13 @@ def finished(folder):
     return folder
 
 
+def test_weights_are_compared_on_request(finished):
+    before, told = "R-hat of the weights, median (worst): ", call("diagnose", "run", "--weights").stdout
+    assert before in told
+    assert "without order of units and signs." in told
+    assert before not in call("diagnose", "run").stdout
+
+
 @pytest.mark.slow
 def test_a_killed_fit_is_diagnosed_and_reported_from_its_draws(folder):
     before = sorted(folder.joinpath("run").rglob("*"))

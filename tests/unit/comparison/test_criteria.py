@@ -1,13 +1,16 @@
 """Leave-one-out, WAIC and held-out densities, against closed forms of a linear network under Gaussian noise."""
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.model_selection import KFold, LeaveOneGroupOut
 
-from ergonet import MLP, BayesianNetwork, Samples, comparison, likelihoods, priors
+import ergonet
+from ergonet import MLP, NUTS, BayesianNetwork, Samples, comparison, likelihoods, priors
 from ergonet._errors import CapabilityError, DataError, EstimateError
 from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.draws import quantities
@@ -123,7 +126,7 @@ def fit(x, y):
 
 
 def test_cross_validation_is_exact(found):
-    """Leaving out groups of two rows, and each row."""
+    """Leaving out half of the rows."""
     x, y = data()
     folds = [np.arange(0, ROWS, 2), np.arange(1, ROWS, 2)]
     halves = comparison.cross_validate(fit, x, y, folds)
@@ -131,6 +134,32 @@ def test_cross_validation_is_exact(found):
         truth = exact(np.delete(x, out, 0), np.delete(y, out, 0), x[out], y[out])
         np.testing.assert_allclose(halves.pointwise[out], truth, atol=0.03)
     np.testing.assert_allclose(np.asarray(halves.observed), found.observed, rtol=1e-6)
+
+
+def test_folds_of_one_row_give_what_loo_estimates(found):
+    folds = [out for _, out in KFold(ROWS).split(np.zeros(ROWS))]
+    each = comparison.cross_validate(fit, *data(), folds)
+    np.testing.assert_allclose(each.pointwise, found.pointwise, atol=0.03)
+    assert each.value == pytest.approx(found.value, abs=0.2)
+
+
+def test_groups_are_left_out_as_jobs_of_an_executor(found):
+    """Rows of a group share a shift, so that LOO, which knows the others of the group, is too optimistic."""
+    (x, y), groups = data(), np.arange(ROWS) // 10
+    x = np.column_stack([x, np.eye(4, dtype=np.float32)[groups]])[:, 2:]
+    y = (y + 4 * np.array([-1, 1, 2, -2])[groups]).astype(np.float32)
+    folds = [out for _, out in LeaveOneGroupOut().split(x, y, groups)]
+    run = {"kernel": NUTS(), "num_chains": 2, "num_warmup": 200, "num_draws": 300, "seed": 1, "progress": False}
+    model = BayesianNetwork(MLP((5, 1)), priors.Normal(SCALE), likelihoods.Gaussian(noise=NOISE))
+
+    def sampled(x, y):
+        return ergonet.sample(model.condition(x, y), **run)
+
+    with ThreadPoolExecutor(2) as pool:
+        apart = comparison.cross_validate(sampled, x, y, folds, executor=pool)
+    alone = comparison.cross_validate(sampled, x, y, folds)
+    np.testing.assert_array_equal(apart.pointwise, alone.pointwise)
+    assert apart.value < comparison.loo(sampled(x, y)).value - 10
 
 
 def test_rows_that_are_not_reliable_are_fitted_again(found):

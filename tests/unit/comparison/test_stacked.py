@@ -124,7 +124,7 @@ def test_the_command_compares_and_stacks(folder, tmp_path):
     near, far = str(folder / "near"), str(folder / "far")
     answer = CliRunner().invoke(app, ["compare", near, far, "--waic", "--stack", str(tmp_path / "stack")])
     assert answer.exit_code == 0, answer.output
-    assert f"{near} predicts better than the others, by more than the noise." in answer.output
+    assert f"{near} predicts better than {far}, by more than the noise." in answer.output
     assert answer.output.startswith("LOO, 48 rows, nats; larger is better\n")
     assert "WAIC, 48 rows" in answer.output
     stacked = Stacked.load(tmp_path / "stack")

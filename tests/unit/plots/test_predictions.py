@@ -26,10 +26,14 @@ def test_reliability_points_are_those_of_the_curve():
     probabilities = random.dirichlet(np.ones(3), size=300)
     curve = reliability_curve(probabilities, random.integers(0, 3, size=300))
     axes = plots.reliability_diagram(curve)
-    points = axes.get_lines()[1]
+    _, points, outside = axes.get_lines()
     used = curve.counts > 0
     np.testing.assert_allclose(points.get_xdata(), curve.confidence[used])
     np.testing.assert_allclose(points.get_ydata(), curve.accuracy[used])
+    np.testing.assert_allclose(outside.get_ydata(), curve.accuracy[curve.is_outside])
+    (band,) = axes.collections
+    ends = np.array([segment[:, 1] for segment in band.get_segments()])
+    np.testing.assert_allclose(ends, np.column_stack([curve.band_lower, curve.band_upper])[used])
     assert sum(bar.get_height() for bar in axes.patches) == pytest.approx(1.0)
 
 

@@ -50,7 +50,7 @@ def test_the_page_says_it(tmp_path, records):
     named = {str(tmp_path / "first"): records["first"], "<b>second": records["<b>second"]}
     found = [compared(0.5), compared(0.0, "LOO"), "Log evidence is not compared."]
     page = write_comparison(found, named, tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "<strong>first predicts better than the others, by more than the noise.</strong>" in page
+    assert "<strong>first predicts better than &lt;b&gt;second, by more than the noise.</strong>" in page
     assert "Which run predicts best, by LOO?" in page
     assert "bad k" not in page  # there are none to show
     assert "is noise" in page
