@@ -12,10 +12,12 @@ import pytest
 
 from ergonet._errors import RunDirectoryError
 from ergonet.comparison import Elpd, compare
-from ergonet.report import RunRecord, write_report
+from ergonet.partition import Joined, LogMass
+from ergonet.report import RunRecord, write_parts, write_report
 from ergonet.report.comparing import write_comparison
 from tests.report_records import classification_record, regression_record, save_record
 from tests.stages import cases
+from tests.unit.partition.test_joined import samples
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -111,6 +113,20 @@ def test_browser_opens_a_comparison(tmp_path):
     densities = {name: Elpd("LOO", random.normal(size=80)) for name in names}
     records: dict[str, RunRecord] = dict.fromkeys(names, regression_record(chains=1, draws=1))
     page = write_comparison([compare(densities)], records, tmp_path / "page.html")
+    for size in ("1000,900", "400,900", PRINTED):
+        found = seen(page, tmp_path, size)
+        assert {name: found[name] for name in ("sideways", "cut", "repeated")} == dict.fromkeys(
+            ("sideways", "cut", "repeated"), 0
+        ), size
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("chromium")
+def test_browser_opens_joined_parts(tmp_path):
+    draws = samples(None, np.random.default_rng(0).normal(size=(4, 100, 2)))
+    mass = LogMass(-1000.0, 0.1, 400.0, 0.8, (0.0, 0.0), "the halves differ by 5.0 standard errors")
+    places = [f"q[{number}] < 0, -0.123457 <= q[100] < 12345.6, q[1234] >= 0" for number in range(12)]
+    page = write_parts(Joined((draws,) * 12, (mass,) * 12, tuple(places)), tmp_path / "page.html")
     for size in ("1000,900", "400,900", PRINTED):
         found = seen(page, tmp_path, size)
         assert {name: found[name] for name in ("sideways", "cut", "repeated")} == dict.fromkeys(

@@ -118,7 +118,7 @@ def test_what_no_part_survives_is_its_own_error(monkeypatch, tmp_path):
 @pytest.mark.parametrize("executor", [None, Pickling()])
 def test_parts_in_a_store_go_on_where_they_ended_with_the_same_draws(monkeypatch, tmp_path, executor):
     """Part 0 is complete, part 1 fails, part 2 is interrupted halfway, and part 3 never begins."""
-    settings: dict[str, Any] = {"store": tmp_path / "new" / "parts", "executor": executor, **SETTINGS}
+    settings: dict[str, Any] = {"store": tmp_path / "new" / "parts", **SETTINGS}
 
     def halfway(job):
         run(replace(job, num_draws=10))
@@ -128,18 +128,18 @@ def test_parts_in_a_store_go_on_where_they_ended_with_the_same_draws(monkeypatch
         run = replace_runs(patch, {1: raising(StartError("no start")), 2: halfway})
         told = r"3 of 4 parts .* part 1 .* no start.* kept in .*parts`; the same"
         with pytest.raises(PartError, match=told) as caught:
-            partition.sample(gaussian_target(), PARTS, KERNEL, **settings | {"executor": None})
+            partition.sample(gaussian_target(), PARTS, KERNEL, **settings)
     assert list(caught.value.finished) == [0]
     stored = tmp_path / "new" / "parts" / "part-0.zarr" / "positions"
     before = {path: path.stat().st_mtime_ns for path in stored.iterdir()}
-    found = partition.sample(gaussian_target(), PARTS, KERNEL, **settings)
+    found = partition.sample(gaussian_target(), PARTS, KERNEL, executor=executor, **settings)
     assert {path: path.stat().st_mtime_ns for path in stored.iterdir()} == before
     for one, other in zip(found, partition.sample(gaussian_target(), PARTS, KERNEL, **SETTINGS), strict=True):
         np.testing.assert_array_equal(one.positions, other.positions)
         assert one.about["num_draws"] == 30
     other = partition.split(gaussian_target(), {1: 0.4, 4: 0.0})
     with pytest.raises(SettingError, match=r"stored run cannot be continued.*kernel\.box"):
-        partition.sample(gaussian_target(), other, KERNEL, **settings)
+        partition.sample(gaussian_target(), other, KERNEL, executor=executor, **settings)
 
 
 def test_starts_are_pilot_draws_inside_and_parts_without_any_are_told():
