@@ -4,7 +4,8 @@ Every message names the argument, column or leaf, says what was found, and says 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 # Characters that command a terminal or reorder text: control characters, separators of lines, marks of direction, lone
@@ -68,8 +69,24 @@ class TimeLimitError(ErgonetError, TimeoutError):
     is_warm_started: bool = False
 
 
+class PartError(ErgonetError, RuntimeError):
+    """Parts of a partition could not be sampled; names the first one and says why.
+
+    Attributes:
+        finished: the samples of the other parts, by number.
+    """
+
+    finished: Mapping[int, Any] = MappingProxyType({})
+
+
 class EstimateError(ErgonetError, RuntimeError):
-    """An estimate is not to be trusted; gives the number that says so, and what to do next."""
+    """An estimate is not to be trusted; gives the number that says so, and what to do next.
+
+    Attributes:
+        estimate: the estimate all the same, such as a `Joined` or a `LogMass`; None: there is none.
+    """
+
+    estimate: Any = None
 
 
 class Terminated(KeyboardInterrupt):

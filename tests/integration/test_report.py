@@ -15,13 +15,15 @@ from ergonet.comparison import Elpd, TemperatureSweep, compare
 from ergonet.comparison.scored import QUANTITIES, Figure, HeldOutScores
 from ergonet.draws.recorder import Chunk
 from ergonet.inference.progress import Silent, Tick
-from ergonet.report import RunRecord, write_report
+from ergonet.partition import Joined, LogMass
+from ergonet.report import RunRecord, write_parts, write_report
 from ergonet.report.comparing import write_comparison
 from ergonet.report.live import LivePage
 from ergonet.report.temperatures import write_sweep
 from tests.report_records import classification_record, regression_record, save_record
 from tests.sampling import gaussian_target
 from tests.stages import cases
+from tests.unit.partition.test_joined import samples
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -143,9 +145,16 @@ def a_live_view(folder):
     return page.path
 
 
+def joined_parts(folder):
+    draws = samples(None, np.random.default_rng(0).normal(size=(4, 100, 2)))
+    mass = LogMass(-1000.0, 0.1, 400.0, 0.8, (0.0, 0.0), "the halves differ by 5.0 standard errors")
+    places = [f"q[{number}] < 0, -0.123457 <= q[100] < 12345.6, q[1234] >= 0" for number in range(12)]
+    return write_parts(Joined((draws,) * 12, (mass,) * 12, tuple(places)), folder / "page.html")
+
+
 @pytest.mark.browser
 @pytest.mark.usefixtures("chromium")
-@pytest.mark.parametrize("write", [a_comparison, a_sweep, a_live_view])
+@pytest.mark.parametrize("write", [a_comparison, a_sweep, a_live_view, joined_parts])
 def test_browser_opens_other_pages(tmp_path, write):
     page, expected = write(tmp_path), {name: 0 for name in SOUND if name != "empty"}  # lines and strips are low
     for size in (1000, 400, PRINTED):

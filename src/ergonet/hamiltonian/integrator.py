@@ -43,7 +43,7 @@ class Composition(AbstractIntegrator):
     """
 
     coefficients: tuple[float, ...] = eqx.field(static=True)
-    space: AbstractSpace = FreeSpace()
+    space: AbstractSpace = eqx.field(default_factory=FreeSpace)
 
     def __check_init__(self):
         if not all(is_number(one) for one in self.coefficients):

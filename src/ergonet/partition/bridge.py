@@ -72,10 +72,12 @@ class LogMass:
         """The estimate itself, if it is to be trusted.
 
         Raises:
-            EstimateError: it is not; says why, with the number.
+            EstimateError: it is not; says why, with the number. Its `estimate` is this one.
         """
         if self.problem:
-            raise EstimateError(f"{of} cannot be told by bridge sampling: {self.problem}")
+            error = EstimateError(f"{of} cannot be told by bridge sampling: {self.problem}")
+            error.estimate = self
+            raise error
         return self
 
 

@@ -29,10 +29,12 @@ class Joined:
     Attributes:
         parts: draws of each part.
         masses: log mass of each part.
+        places: each part in words, such as `q[0] < 3`; empty if they are not known.
     """
 
     parts: tuple[Samples, ...]
     masses: tuple[LogMass, ...]
+    places: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """A line for each part."""
@@ -40,10 +42,14 @@ class Joined:
         for number, (mass, weight, error) in enumerate(zip(self.masses, self.weights, self.weight_errors, strict=True)):
             told = f", not trusted: {mass.problem}" if mass.problem else ""
             lines.append(
-                f"part {number}: weight {weight:.4f} \N{PLUS-MINUS SIGN} {error:.4f}, log mass {mass}, "
+                f"{self.name(number)}: weight {weight:.4f} \N{PLUS-MINUS SIGN} {error:.4f}, log mass {mass}, "
                 f"{mass.ess:.0f} effective draws, overlap {mass.overlap:.2g}{told}"
             )
         return "\n".join(lines)
+
+    def name(self, number: int) -> str:
+        """A part by its number, from 0, and its place, such as `part 0 (q[0] < 3)`."""
+        return f"part {number} ({self.places[number]})" if self.places else f"part {number}"
 
     @property
     def weights(self) -> Float[np.ndarray, "part"]:
@@ -68,6 +74,32 @@ class Joined:
     def effective_parts(self) -> float:
         """Number of parts of equal weight that are worth as much: 1 if one part has all the mass."""
         return float(1 / np.sum(self.weights**2))
+
+    @property
+    def faults(self) -> dict[int, str]:
+        """Why the mass of a part is not to be trusted, by part; those that are surely negligible are left out."""
+        largest = max((one.value for one in self.masses if not one.problem), default=-math.inf)
+        found = {}
+        for number, one in enumerate(self.masses):
+            high = one.value + 5 * one.error if math.isfinite(one.error) else math.inf
+            if one.problem and not high < largest + math.log(NEGLIGIBLE):
+                found[number] = one.problem
+        return found
+
+    def trusted(self) -> "Joined":
+        """The parts themselves, if their masses are to be trusted.
+
+        Raises:
+            EstimateError: they are not; names a part and says why, with the number. Its `estimate` has the parts.
+        """
+        for number, fault in self.faults.items():
+            error = EstimateError(
+                f"The mass of {self.name(number)} of {len(self.masses)} (counted from 0) cannot be told by bridge "
+                f"sampling: {fault}"
+            )
+            error.estimate = self
+            raise error
+        return self
 
     def expectation(
         self, quantities: Callable[[Samples], Any] = Samples.monitor
@@ -190,7 +222,7 @@ def join(
 
     Raises:
         EstimateError: the mass of a part that counts is not to be trusted; says which one and why, with the number. The
-            draws of the parts remain usable.
+            draws of the parts remain usable, and the `estimate` of the error has them with their masses.
         SettingError: there is not one region for each part, or a part has too few draws.
     """
     regions = parts.boxes if isinstance(parts, Partition) else parts
@@ -206,25 +238,13 @@ def join(
             )
             for at, (one, region) in enumerate(zip(samples, regions, strict=True))
         )
-    check_masses(masses)
-    return Joined(tuple(samples), masses)
+    places = [parts.describe(number) for number in range(len(parts))] if isinstance(parts, Partition) else []
+    return Joined(tuple(samples), masses, tuple(places)).trusted()
 
 
 def _known(value: float, part: Samples) -> LogMass:
     """A log mass that is known up to a constant, without error."""
     return LogMass(value, 0.0, float(part.num_chains * part.num_draws), 1.0, (value, value))
-
-
-def check_masses(masses: Sequence[LogMass]) -> None:
-    """Raise `EstimateError` if a mass is not to be trusted and could matter."""
-    largest = max((one.value for one in masses if not one.problem), default=-math.inf)
-    for number, one in enumerate(masses):
-        high = one.value + 5 * one.error if math.isfinite(one.error) else math.inf
-        if one.problem and not high < largest + math.log(NEGLIGIBLE):
-            raise EstimateError(
-                f"The mass of part {number} of {len(masses)} (counted from 0) cannot be told by bridge sampling: "
-                f"{one.problem}"
-            )
 
 
 def _common(tables: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,17 +1,20 @@
 """Sampling of the parts of a partition: independent jobs, in this process or wherever an executor makes them."""
 
+import os
 import queue
-from collections.abc import Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from ergonet._errors import SettingError
+from ergonet._errors import PartError, SettingError
 from ergonet._keys import derived_seed
 from ergonet.draws.samples import Samples
+from ergonet.execution.in_process import InProcess
 from ergonet.execution.shared import Shared, share
 from ergonet.execution.threads import num_cores
 from ergonet.hamiltonian.box import Box
@@ -27,6 +30,7 @@ from ergonet.target.contract import AbstractTarget
 from ergonet.target.shards import RowShards
 
 PARTS = 0x50617274  # purpose of the seeds
+INTERRUPTS = ("Ctrl-C", "SIGTERM")
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class PartJob:
 
     Attributes:
         target: sent to each process once.
+        store: the folder of the part's run, which is continued if it is there; None: memory.
         is_double: the precision of the process that has made the job.
     """
 
@@ -47,6 +52,7 @@ class PartJob:
     thin: int
     seed: int
     devices: Devices
+    store: Path | None
     is_double: bool
 
     def run(self) -> Samples:
@@ -62,8 +68,12 @@ class PartJob:
                 seed=self.seed,
                 init=self.init,
                 devices=self.devices,
+                store=self.store,
+                resume=self.store is not None,
                 progress=False,
             )
+        if found.about["stopped_by"] in INTERRUPTS:
+            raise KeyboardInterrupt
         return replace(found, target=None)
 
 
@@ -78,6 +88,7 @@ def sample(
     num_draws: int = 1000,
     thin: int = 1,
     seed: int,
+    store: str | os.PathLike[str] | None = None,
     devices: Devices = None,
     executor: Executor | None = None,
 ) -> tuple[Samples, ...]:
@@ -98,6 +109,10 @@ def sample(
         num_draws: as in `ergonet.sample`.
         thin: as in `ergonet.sample`.
         seed: an integer from 0 to 2^63 - 1; each part has a seed derived from it.
+        store: a folder in which each part has a stored run, `part-0.zarr` and so on. If they are there, they are
+            continued, as by `ergonet.sample(..., resume=True)`: after an error, an interrupt or the end of the process,
+            the same call makes what is missing, and the draws are those of an uninterrupted run. Workers on other
+            machines have to see the folder under the same path. None: memory.
         devices: as in `ergonet.sample`; if there are more than the chains of a part need, several parts are sampled at
             a time.
         executor: an executor with the interface of `concurrent.futures`, to which each part is submitted, with
@@ -107,7 +122,8 @@ def sample(
         The samples of the parts, in their order.
 
     Raises:
-        SettingError: the partition is of another dimension, or a setting is out of range.
+        PartError: some parts could not be sampled, or Ctrl-C was pressed; has the samples of the others.
+        SettingError: the partition is of another dimension, or a setting is out of range; or a stored run is another.
         StartError: no start was found in a part; names the part.
     """
     if parts.dim != target.dim:
@@ -119,6 +135,9 @@ def sample(
     starts = None if pilot is None else find_starts(target, parts, pilot, num_chains=num_chains, seed=seed)
     update = HMC() if kernel is None else kernel
     own, shared = derived_seed(seed, PARTS), share(target)
+    folder = None if store is None else Path(store).absolute()
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     jobs = [
         PartJob(
             target=shared,
@@ -130,16 +149,13 @@ def sample(
             thin=thin,
             seed=derived_seed(own, number),
             devices=free[0],
+            store=None if folder is None else folder / f"part-{number}.zarr",
             is_double=bool(jax.config.jax_enable_x64),
         )
         for number, box in enumerate(parts.boxes)
     ]
-    if executor is None:
-        made = _here(jobs, free)
-    else:
-        futures = [executor.submit(PartJob.run, job) for job in jobs]
-        made = [future.result() for future in futures]
-    return tuple(replace(one, target=target) for one in made)
+    submitted = _here(jobs, free) if executor is None else _over(jobs, lambda job: executor.submit(PartJob.run, job))
+    return tuple(_all(submitted, target, parts, folder))
 
 
 def rooms(devices: Devices, num_chains: int) -> list[Devices]:
@@ -157,14 +173,13 @@ def rooms(devices: Devices, num_chains: int) -> list[Devices]:
     return [seen[start : start + used] for start in range(0, len(seen) - used + 1, used)]
 
 
-def _here(jobs: Sequence[PartJob], free: Sequence[Devices]) -> list[Samples]:
+def _here(jobs: Sequence[PartJob], free: Sequence[Devices]) -> list[Future[Samples]]:
     """Sample in this process, with as many parts at a time as there are rooms; the first one compiles for all."""
-    first = jobs[0].run()
     if len(free) == 1:
-        return [first, *(job.run() for job in jobs[1:])]
+        return _over(jobs, lambda job: InProcess().submit(job.run))
     left: queue.SimpleQueue[Devices] = queue.SimpleQueue()
-    for one in free:
-        left.put(one)
+    left.put(free[0])
+    closed = list(free[1:])  # until the first part is done
 
     def run_one(job: PartJob) -> Samples:
         room = left.get()
@@ -172,12 +187,58 @@ def _here(jobs: Sequence[PartJob], free: Sequence[Devices]) -> list[Samples]:
             return replace(job, devices=room).run()
         finally:
             left.put(room)
+            while closed:
+                left.put(closed.pop())
 
-    pool = ThreadPoolExecutor(len(free))
+    with ThreadPoolExecutor(len(free)) as pool:
+        return _over(jobs, lambda job: pool.submit(run_one, job))
+
+
+def _over(jobs: Sequence[PartJob], submit: Callable[[PartJob], Future[Samples]]) -> list[Future[Samples]]:
+    """Submit the jobs, and wait until all are over, or until Ctrl-C cancels those that have not begun."""
+    futures: list[Future[Samples]] = []
     try:
-        return [first, *pool.map(run_one, jobs[1:])]
-    finally:
-        pool.shutdown(cancel_futures=True)
+        for job in jobs:
+            futures.append(submit(job))  # noqa: PERF401  those before Ctrl-C count
+        wait(futures)
+    except KeyboardInterrupt:
+        futures += [Future() for _ in jobs[len(futures) :]]
+        for one in futures:
+            one.cancel()
+    return futures
+
+
+def _all(
+    futures: Sequence[Future[Samples]], target: AbstractTarget, parts: Partition, folder: Path | None
+) -> list[Samples]:
+    """The samples of all parts.
+
+    Raises:
+        PartError: some have none, and others have.
+        Exception: the first part's error, if none has samples.
+    """
+    finished, failed = dict[int, Samples](), dict[int, BaseException]()
+    for number, one in enumerate(futures):
+        error = one.exception() if one.done() and not one.cancelled() else KeyboardInterrupt()
+        if error is None:
+            finished[number] = replace(one.result(), target=target)
+        else:
+            failed[number] = error
+    if not failed:
+        return list(finished.values())
+    number, cause = next(iter(failed.items()))
+    where = "" if folder is None else f" Draws are kept in `{folder}`; the same call again makes what is missing."
+    if not finished:
+        if isinstance(cause, KeyboardInterrupt):
+            cause = KeyboardInterrupt(f"Interrupted before a part was sampled.{where}")
+        raise cause
+    told = "interrupted" if isinstance(cause, KeyboardInterrupt) else str(cause)
+    error = PartError(
+        f"{len(failed)} of {len(parts)} parts could not be sampled, part {number} ({parts.describe(number)}) first: "
+        f"{told.rstrip('.')}. The attribute `finished` of this error has the samples of the others.{where}"
+    )
+    error.finished = finished
+    raise error from cause
 
 
 def _confined(update: AbstractKernel, box: Box) -> ConstrainedHMC:

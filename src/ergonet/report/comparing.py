@@ -1,7 +1,7 @@
 """The page of `ergonet compare`: which of several runs predicts best, and in what they differ."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -21,15 +21,15 @@ _EDGE = 8.0
 
 @dataclass(frozen=True)
 class Strip:
-    """The difference of a run from the best one, as a line in a box of 300 by 20.
+    """A figure with its error, such as the difference of a run from the best one, as a line in a box of 300 by 20.
 
     Attributes:
-        name: of the run.
+        name: what it is of, such as a run.
         low: start of its interval of 2 standard errors.
         high: the end.
-        middle: the difference.
-        zero: where the best run is.
-        text: the difference in words.
+        middle: the figure.
+        zero: where 0 is.
+        text: the figure in words.
     """
 
     name: str
@@ -86,15 +86,17 @@ def _without_empty_columns(table: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[cell for cell, is_kept in zip(row, kept, strict=True) if is_kept] for row in table]
 
 
+def on_one_scale(ends: Sequence[tuple[float, float]]) -> Callable[[float], float]:
+    """Where a value is in a strip, on a scale that has 0 and both ends of all intervals."""
+    low, high = min(0.0, *(one[0] for one in ends)), max(0.0, *(one[1] for one in ends))
+    scale = (_WIDTH - 2 * _EDGE) / ((high - low) or 1.0)
+    return lambda value: round(_EDGE + (value - low) * scale, 1)
+
+
 def strips(found: "Comparison") -> list[Strip]:
     """The differences of a comparison on one scale."""
     ends = [(float(d - 2 * e), float(d + 2 * e)) for d, e in zip(found.differences, found.errors, strict=True)]
-    low, high = min(0.0, *(one[0] for one in ends)), max(0.0, *(one[1] for one in ends))
-    scale = (_WIDTH - 2 * _EDGE) / ((high - low) or 1.0)
-
-    def place(value: float) -> float:
-        return round(_EDGE + (value - low) * scale, 1)
-
+    place = on_one_scale(ends)
     return [
         Strip(
             name,

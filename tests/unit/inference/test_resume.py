@@ -1,5 +1,6 @@
 """A run that was killed or stopped goes on as if nothing had happened, bit for bit."""
 
+import pickle
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -264,6 +265,13 @@ OTHERS: dict[str, tuple[dict[str, Any], str]] = {
     "data": ({"target": gaussian_target(mean=1.0)}, r"`target\.logdensity_fn\.mean` was .*0\.0.* and is .*1\.0"),
     "code": ({"target": code(3)}, "target"),
 }
+
+
+@pytest.mark.parametrize("name", KERNELS.names())
+def test_a_copy_of_a_kernel_is_no_other_kernel(name):
+    kernel = KERNELS.make(name, {})
+    words, of_copy = (fingerprint._parts("kernel", one) for one in (kernel, pickle.loads(pickle.dumps(kernel))))
+    fingerprint.require_equal(words, of_copy)
 
 
 @pytest.mark.parametrize("what", OTHERS)

@@ -55,7 +55,9 @@ def test_every_part_has_a_line(joined):
     lines = str(joined).splitlines()
     weights, errors = joined.weights, joined.weight_errors
     assert len(lines) == 2
-    assert all(f"part {n}: weight {weights[n]:.4f} ± {errors[n]:.4f}, log mass" in lines[n] for n in range(2))
+    where = "q[0] < 0.3", "q[0] >= 0.3"
+    for n in range(2):
+        assert f"part {n} ({where[n]}): weight {weights[n]:.4f} ± {errors[n]:.4f}, log mass" in lines[n]
     assert "not trusted" not in lines[0]
     unsure = dataclasses.replace(joined.masses[0], problem="too few")
     assert str(Joined(joined.parts, (unsure, joined.masses[1]))).splitlines()[0].endswith("not trusted: too few")
@@ -109,16 +111,15 @@ def test_masses_that_are_known_are_not_estimated(target, parts):
 def test_a_part_that_is_not_to_be_trusted_is_named(target, parts):
     stuck = np.tile(np.asarray(parts[0].positions)[:, :10], (1, 30, 1))
     slow = dataclasses.replace(parts[0], positions=np.repeat(stuck[:, :10], 30, axis=1))
-    with pytest.raises(EstimateError, match=r"The mass of part 0 of 2 .*independent ones"):
+    with pytest.raises(EstimateError, match=r"The mass of part 0 \(q\[0\] < 0\.3\) of 2 .*independent ones") as caught:
         join(target, [slow, parts[1]], split(target, {0: CUT}), seed=0)
+    assert list(caught.value.estimate.faults) == [0]
+    assert caught.value.estimate.parts[0] is slow
 
 
 def test_a_part_without_mass_may_be_uncertain(parts):
     masses = (LogMass(0.0, 0.1, 100.0, 0.5, (0.0, 0.0)), LogMass(-20.0, 0.5, 100.0, 0.1, (0.0, 0.0), "too uncertain"))
-    from ergonet.partition.joined import check_masses
-
-    check_masses(masses)
-    assert Joined(tuple(parts), masses).weights[0] == pytest.approx(1)
+    assert Joined(tuple(parts), masses).trusted().weights[0] == pytest.approx(1)
 
 
 def test_bad_arguments(target, parts, joined):

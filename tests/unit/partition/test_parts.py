@@ -1,6 +1,7 @@
 """Parts are sampled on their own: inside their walls, from starts inside, and the same wherever they run."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -11,10 +12,11 @@ import pytest
 
 import ergonet
 from ergonet import HMC, ConstrainedHMC, RandomWalk, Target, partition
-from ergonet._errors import SamplingWarning, SettingError, StartError
-from ergonet.partition.run import rooms
+from ergonet._errors import PartError, SamplingWarning, SettingError, StartError
+from ergonet.partition.run import PartJob, rooms
 from tests.ledger import Ledger
 from tests.sampling import SCALES, draw, gaussian_target
+from tests.unit.execution.test_executors import Pickling
 
 PARTS = partition.split(gaussian_target(), {1: 0.3, 4: 0.0})
 KERNEL = HMC(num_steps=3)
@@ -71,6 +73,73 @@ def test_parts_are_sampled_in_the_callers_precision_wherever_they_are():
         target = Target.from_logdensity(lambda q: -0.5 * jnp.sum(q**2), jnp.zeros(2))
         (part,) = partition.sample(target, partition.split(target, {}), KERNEL, executor=pool, **SETTINGS)
     assert part.positions.dtype == np.float64
+
+
+def replace_runs(monkeypatch, instead):
+    """Let what stands for a part, by number, run in its place."""
+    run, numbers = PartJob.run, {np.asarray(box.lower).tobytes(): number for number, box in enumerate(PARTS.boxes)}
+
+    def chosen(job):
+        return instead.get(numbers[np.asarray(job.kernel.box.lower).tobytes()], run)(job)
+
+    monkeypatch.setattr(PartJob, "run", chosen)
+    return run
+
+
+def raising(error):
+    def run(_):
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(("devices", "error"), [(2, StartError("No start.")), (6, MemoryError("It is full"))])
+def test_a_part_that_fails_costs_no_other_one(monkeypatch, devices, error):
+    replace_runs(monkeypatch, {1: raising(error)})
+    first = r"1 of 4 parts .* part 1 \(q\[1\] < 0\.3, q\[4\] >= 0\) first: "
+    with pytest.raises(PartError, match=first + str(error).rstrip(".")) as caught:
+        partition.sample(gaussian_target(), PARTS, KERNEL, devices=devices, **SETTINGS)
+    assert caught.value.__cause__ is error
+    assert list(caught.value.finished) == [0, 2, 3]
+    for number, samples in caught.value.finished.items():
+        assert np.all(PARTS.part_of(samples.positions) == number)
+        assert samples.target is not None
+
+
+def test_what_no_part_survives_is_its_own_error(monkeypatch, tmp_path):
+    replace_runs(monkeypatch, {number: raising(StartError(f"in {number}")) for number in range(4)})
+    with pytest.raises(StartError, match="in 0"):
+        partition.sample(gaussian_target(), PARTS, KERNEL, **SETTINGS)
+    replace_runs(monkeypatch, {0: raising(KeyboardInterrupt)})
+    with pytest.raises(KeyboardInterrupt, match="the same call again makes what is missing"):
+        partition.sample(gaussian_target(), PARTS, KERNEL, store=tmp_path, **SETTINGS)
+
+
+@pytest.mark.parametrize("executor", [None, Pickling()])
+def test_parts_in_a_store_go_on_where_they_ended_with_the_same_draws(monkeypatch, tmp_path, executor):
+    """Part 0 is complete, part 1 fails, part 2 is interrupted halfway, and part 3 never begins."""
+    settings: dict[str, Any] = {"store": tmp_path / "new" / "parts", **SETTINGS}
+
+    def halfway(job):
+        run(replace(job, num_draws=10))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        run = replace_runs(patch, {1: raising(StartError("no start")), 2: halfway})
+        told = r"3 of 4 parts .* part 1 .* no start.* kept in .*parts`; the same"
+        with pytest.raises(PartError, match=told) as caught:
+            partition.sample(gaussian_target(), PARTS, KERNEL, **settings)
+    assert list(caught.value.finished) == [0]
+    stored = tmp_path / "new" / "parts" / "part-0.zarr" / "positions"
+    before = {path: path.stat().st_mtime_ns for path in stored.iterdir()}
+    found = partition.sample(gaussian_target(), PARTS, KERNEL, executor=executor, **settings)
+    assert {path: path.stat().st_mtime_ns for path in stored.iterdir()} == before
+    for one, other in zip(found, partition.sample(gaussian_target(), PARTS, KERNEL, **SETTINGS), strict=True):
+        np.testing.assert_array_equal(one.positions, other.positions)
+        assert one.about["num_draws"] == 30
+    other = partition.split(gaussian_target(), {1: 0.4, 4: 0.0})
+    with pytest.raises(SettingError, match=r"stored run cannot be continued.*kernel\.box"):
+        partition.sample(gaussian_target(), other, KERNEL, executor=executor, **settings)
 
 
 def test_starts_are_pilot_draws_inside_and_parts_without_any_are_told():
