@@ -125,9 +125,9 @@ def _folds(labels: np.ndarray, *, seed: int) -> list[np.ndarray]:
 
 
 def _sampled(target: Any, kernel: Any, run: RunSettings, *, number: int, time_limit: float | None) -> "Samples":
-    import ergonet
+    from ergonet.inference.run import sample  # not where the command lists its options
 
-    return ergonet.sample(
+    return sample(
         target,
         kernel,
         num_chains=1,

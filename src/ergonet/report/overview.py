@@ -271,7 +271,8 @@ def _described(settings: Mapping[str, Any], *names: str) -> str:
 
 def _stated(settings: Mapping[str, Any]) -> str:
     """What the temperature of a likelihood of classes does to the probabilities that are stated."""
-    temperature = wording.setting(settings.get("likelihood") or {}, "temperature")
+    likelihood = settings.get("likelihood")
+    temperature = likelihood.get("temperature") if isinstance(likelihood, Mapping) else None
     if not isinstance(temperature, float) or temperature == 1.0:
         return ""
     sure = "surer" if temperature < 1 else "less sure"

@@ -11,7 +11,7 @@ import pytest
 import ergonet
 from ergonet._errors import RunDirectoryError, TimeLimitError
 from ergonet.assembly.settings import resolve
-from ergonet.cli import evaluation, fitting, prior_check
+from ergonet.cli import evaluation, fitting, loading, prior_check
 from ergonet.datasets import registry
 from ergonet.draws.store import ZarrStore
 
@@ -39,7 +39,7 @@ def test_a_second_fit_on_a_path_is_refused_before_any_work(tmp_path, monkeypatch
                 fit(tmp_path / "run")
         raise BegunError
 
-    monkeypatch.setattr(fitting, "load_data", load)
+    monkeypatch.setattr(loading, "load_data", load)
     with pytest.raises(BegunError):
         fit(tmp_path / "run")
     assert len(begun) == 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ergonet.assembly.settings import TABLES, Settings, every_setting
+from ergonet.assembly.settings import TABLES, every_setting, resolve
 from ergonet.models.registry import ACTIVATIONS, LIKELIHOODS, PRIORS
 from ergonet.samplers.registry import KERNELS
 
@@ -57,7 +57,7 @@ def option(name: str, setting: Any, default: Any) -> tuple[tuple[str, ...], Any]
 
 def test_every_setting_is_an_option():
     cases = [(table, name, *option(name, setting, default)) for table, name, setting, default in every_setting()]
-    plain = Settings.from_table({"data": {"source": "table.csv"}}).to_table()
+    plain = resolve("table.csv", {}, {}).to_table()
     answers = run(("fit", "table.csv"), *(("fit", "table.csv", *arguments) for _, _, arguments, _ in cases))
     assert answers[0][2] == json.loads(json.dumps(plain))
     for (table, name, _, wanted), (code, output, found) in zip(cases, answers[1:], strict=True):
