@@ -232,7 +232,7 @@ def test_regression_says_what_was_found(tmp_path):
 def test_the_distributions_of_one_target_are_judged_at_once(tmp_path, shift, found):
     record, rng = regression_record(), np.random.default_rng(0)
     uniform = np.minimum(rng.uniform(size=(len(record.evaluation["truth"]), 1)) + shift, 1.0)
-    page = page_of(dataclasses.replace(record, evaluation=record.evaluation | {"transform": uniform}), tmp_path)
+    page = page_of(dataclasses.replace(record, evaluation={**record.evaluation, "transform": uniform}), tmp_path)
     assert f"The line {found} the band" in page
 
 
