@@ -327,6 +327,7 @@ def complete(settings: Settings, preprocessing: "Preprocessing", targets: Any = 
             settings.data,
             task=task.kind,
             target=preprocessing.target_names,
+            log_beyond=preprocessing.log_beyond or 0.0,
             types={**(settings.data.types or {}), **preprocessing.types} or None,
         ),
         prior=chosen_prior,

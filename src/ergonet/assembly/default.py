@@ -93,7 +93,8 @@ class Default:
     run: Mapping[str, Any]
 
 
-LOG_BEYOND: Final = 2.0  # standard deviations of an input; a value far out has the network to itself otherwise
+LOG_BEYOND: Final[Mapping[str, float]] = {"classification": 2.0}
+"""By task, standard deviations beyond which inputs of the default network grow by their logarithm."""
 CROSS_VALIDATION: Final = "cross-validation"  # in place of the temperature of class probabilities
 CHAINS, FEWEST_CHAINS = 10, 4
 STARTED, WARMUP, DRAWS, FEWEST_TRANSITIONS = 1000, 100, 100, 20

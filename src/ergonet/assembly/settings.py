@@ -13,7 +13,7 @@ from ergonet._errors import LONGEST_SHOWN, SettingError, shown, suggest
 from ergonet._registry import Registry
 from ergonet.assembly import rules
 from ergonet.assembly.builtin import BUILT_IN
-from ergonet.assembly.default import LOG_BEYOND, NO_WARM_START
+from ergonet.assembly.default import NO_WARM_START
 from ergonet.assembly.rules import Setting, Table, setting
 from ergonet.datasets.kinds import INDICATOR, KINDS, ONE_HOT_LIMIT, REFUSE, TASKS
 from ergonet.datasets.registry import DATASETS, NO_TRANSFORM, TARGET_TRANSFORMS
@@ -85,7 +85,7 @@ class DataSettings:
         None,
         rules.at_least_zero(),
         "Standard deviations beyond which a scaled input grows by its logarithm; 0: nowhere",
-        form="2 for the default network, else 0",
+        form="2 for the default network of a classification, else 0",
         metavar="SDS",
     )
     weights: str | None = setting(
@@ -352,13 +352,9 @@ def resolve(source: str | None, file: Table, options: Table) -> Settings:
     settings = Settings.from_table(merge(BUILT_IN.get(str(source), {}), chosen))
     if settings.data.log_beyond is not None or source in DATASETS:
         return settings
-    beyond = log_beyond(None, settings.network.hidden)
-    return dataclasses.replace(settings, data=dataclasses.replace(settings.data, log_beyond=beyond))
-
-
-def log_beyond(given: float | None, hidden: Any) -> float:
-    """Standard deviations beyond which inputs grow by their logarithm: as given, or what suits the hidden layers."""
-    return given if given is not None else 0.0 if hidden is not None else LOG_BEYOND
+    if settings.network.hidden is None:  # the task decides
+        return settings
+    return dataclasses.replace(settings, data=dataclasses.replace(settings.data, log_beyond=0.0))
 
 
 def merge(below: Table, above: Table) -> dict[str, Any]:

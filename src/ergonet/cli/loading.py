@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import DataError, RunDirectoryError, SettingError
+from ergonet.assembly.default import LOG_BEYOND
 from ergonet.assembly.settings import DataSettings, Settings
 from ergonet.datasets import registry
 
@@ -27,7 +28,8 @@ def reload_data(settings: Settings, preprocessing: "Preprocessing", *, lacking: 
     from ergonet.draws.durable import to_json
 
     try:
-        dataset = load_data(settings.data, seed=settings.run.seed, likelihood=settings.likelihood)
+        data = dataclasses.replace(settings.data, log_beyond=preprocessing.log_beyond or 0.0)
+        dataset = load_data(data, seed=settings.run.seed, likelihood=settings.likelihood)
     except (DataError, OSError) as error:
         raise RunDirectoryError(
             f"{lacking}. To compute this from the draws, run the command in the folder where the fit was started, with "
@@ -78,7 +80,7 @@ def load_data(data: DataSettings, *, seed: int, likelihood: Any = None) -> "Data
         target_scaling=target_scaling(likelihood, task or ""),
         weights=data.weights,
         target_transform=data.target_transform,
-        log_beyond=data.log_beyond or None,
+        log_beyond=LOG_BEYOND if data.log_beyond is None else data.log_beyond,
     )
     return dataclasses.replace(dataset, name=name_of(data), said=read.said)
 

@@ -1,7 +1,7 @@
 """From a table with named columns to a data set: choice of task, of columns and of held-out rows."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,7 +53,7 @@ def from_table(
     target_scaling: Scaling | None = None,
     weights: str | None = None,
     target_transform: Any = None,
-    log_beyond: float | None = None,
+    log_beyond: float | Mapping[str, float] = 0.0,
 ) -> Dataset:
     """Split a table, learn the scaling from its training rows, and apply it to all rows.
 
@@ -77,7 +77,7 @@ def from_table(
         weights: Name of the column with the weight of each training row, which is not an input; None: 1.
         target_transform: A monotone transform of the targets of a regression, by name or as an object, applied before
             they are standardized; None: none.
-        log_beyond: Standard deviations, above 0, beyond which scaled inputs grow by their logarithm; None: nowhere.
+        log_beyond: Standard deviations beyond which scaled inputs grow by their logarithm, or this by task; 0: nowhere.
 
     Returns:
         The data set.
@@ -118,7 +118,8 @@ def from_table(
         target_scaling=target_scaling,
         target_transform=transform_named(target_transform),
     )
-    preprocessing = replace(preprocessing, log_beyond=log_beyond)
+    beyond = log_beyond.get(task) if isinstance(log_beyond, Mapping) else log_beyond
+    preprocessing = replace(preprocessing, log_beyond=beyond or None)
     inputs, targets = table.transformed(preprocessing)
     test_inputs, test_targets = (inputs, targets) if test is table else test.transformed(preprocessing)
     return Dataset(

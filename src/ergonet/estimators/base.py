@@ -19,17 +19,10 @@ from ergonet._checks import is_number
 from ergonet._errors import CapabilityError, SamplingWarning, TimeLimitError
 from ergonet.assembly import build, planning, temperature
 from ergonet.assembly.build import Task
-from ergonet.assembly.default import Table
+from ergonet.assembly.default import LOG_BEYOND, Table
 from ergonet.assembly.likelihoods import target_scaling, with_unit
 from ergonet.assembly.rules import read_table
-from ergonet.assembly.settings import (
-    DataSettings,
-    ModelSettings,
-    NetworkSettings,
-    RunSettings,
-    Settings,
-    log_beyond,
-)
+from ergonet.assembly.settings import DataSettings, ModelSettings, NetworkSettings, RunSettings, Settings
 from ergonet.baselines.fallback import fall_back
 from ergonet.baselines.forecast import Rows
 from ergonet.datasets.frames import as_frame_or_array
@@ -135,7 +128,8 @@ class BayesianEstimator(BaseEstimator):
         )
         if self.standardize:
             given = read_table(DataSettings, {"log_beyond": self.log_beyond}, lambda name: f"`{name}`")["log_beyond"]
-            self.preprocessing_ = replace(self.preprocessing_, log_beyond=log_beyond(given, self.hidden) or None)
+            usual = LOG_BEYOND.get(self.task) if self.hidden is None else None
+            self.preprocessing_ = replace(self.preprocessing_, log_beyond=(usual if given is None else given) or None)
         targets = self.preprocessing_.transform_target(target, argument="`y`")
         chosen = build.choose(
             Settings(**vars(settings), run=self._run_settings()), Table.of(self.preprocessing_, targets)

@@ -10,7 +10,6 @@ from ergonet.assembly import build
 from ergonet.assembly.default import (
     CROSS_VALIDATION,
     FINEST,
-    LOG_BEYOND,
     PLAIN_RUN,
     Table,
     default_for,
@@ -132,11 +131,11 @@ def test_a_temperature_is_to_be_found_with_the_kernel_of_the_default(given, foun
     assert settings.likelihood == found
 
 
-def test_inputs_far_out_grow_by_their_logarithm_with_the_default_network():
-    assert resolve("t.csv", {}, {}).data.log_beyond == LOG_BEYOND
+def test_inputs_far_out_are_left_to_the_task_with_the_default_network():
+    assert resolve("t.csv", {}, {}).data.log_beyond is None
     assert resolve("t.csv", {}, {"network": {"hidden": [5]}}).data.log_beyond == 0
     assert resolve("t.csv", {}, {"data": {"log_beyond": 3.0}, "network": {"hidden": [5]}}).data.log_beyond == 3
-    assert resolve("digits", {}, {}).data.log_beyond is None
+    assert fitted_to(ROWS)[0].data.log_beyond == 0
     with pytest.raises(SettingError, match=r"`--log-beyond`.* must be a number of at least 0, got -1"):
         resolve("t.csv", {}, {"data": {"log_beyond": -1}})
 

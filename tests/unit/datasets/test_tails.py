@@ -39,7 +39,7 @@ def test_values_near_the_mean_stay_and_the_others_keep_their_order():
 
 
 def test_only_what_is_far_out_changes_and_indices_of_embeddings_never_do():
-    plain, near = table(None, one_hot_limit=5), table(2.0, one_hot_limit=5)
+    plain, near = table(0.0, one_hot_limit=5), table(2.0, one_hot_limit=5)
     assert near.preprocessing.embeddings == (21,)
     scaled = plain.x_train[:, :2].astype(float)
     assert scaled[:, 0].max() > 3
@@ -49,7 +49,7 @@ def test_only_what_is_far_out_changes_and_indices_of_embeddings_never_do():
 
 
 def test_what_lies_outside_is_the_same():
-    plain, near = (table(one, drop=("many",)).preprocessing for one in (None, 2.0))
+    plain, near = (table(one, drop=("many",)).preprocessing for one in (0.0, 2.0))
     new = pd.DataFrame({"heavy": [-1e3, 1.0, 1e3], "plain": [0.0, 5.0, 0.5]})
     expected = [[True, False], [False, True], [True, False]]
     for one in (plain, near):
@@ -62,6 +62,12 @@ def test_inputs_are_turned_back():
     inputs = preprocessing.to_inputs(values, [0, 1])
     np.testing.assert_allclose(inputs, preprocessing.transform(FRAME[["heavy", "plain"]]), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(preprocessing.from_inputs(inputs, [0, 1]), values, rtol=1e-9)
+
+
+def test_it_may_depend_on_the_task():
+    for task, found in {"regression": None, "classification": 2.0}.items():
+        frame = FRAME.assign(y=FRAME["y"] > 0) if task == "classification" else FRAME
+        assert from_table(frame, "y", log_beyond={"classification": 2.0}).preprocessing.log_beyond == found
 
 
 def test_records_keep_it_and_older_ones_have_none():
