@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from ergonet._errors import ErgonetError
@@ -110,6 +111,8 @@ def _unsuited(posterior: NetworkPosterior, labels: np.ndarray) -> str | None:
         return f"cross-validation needs at least {FEWEST_ROWS} rows, and there are {len(labels)}"
     if posterior.count is None:
         return "the rows of this network cannot be left out one by one"
+    if jax.process_count() > 1:
+        return "cross-validation is for one process"
     if isinstance(posterior.model.likelihood, Weighted):
         return "rows have weights"
     if np.unique(labels, return_counts=True)[1].min() < 2:
