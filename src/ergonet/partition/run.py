@@ -4,6 +4,7 @@ import os
 import queue
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ergonet.execution.threads import num_cores
 from ergonet.hamiltonian.box import Box
 from ergonet.inference import run
 from ergonet.inference.devices import Devices, place
+from ergonet.inference.progress import AbstractProgress, Silent, Tick
 from ergonet.inference.validation import validate_numbers
 from ergonet.partition.regions import Partition
 from ergonet.partition.starts import find_starts
@@ -55,7 +57,7 @@ class PartJob:
     store: Path | None
     is_double: bool
 
-    def run(self) -> Samples:
+    def run(self, progress: bool | AbstractProgress = False) -> Samples:  # noqa: FBT001, FBT002  as in `ergonet.sample`
         """Draw from the part; the samples come without their target, which whoever asks for them has."""
         with jax.enable_x64(self.is_double):
             found = run.sample(
@@ -70,7 +72,7 @@ class PartJob:
                 devices=self.devices,
                 store=self.store,
                 resume=self.store is not None,
-                progress=False,
+                progress=progress,
             )
         if found.about["stopped_by"] in INTERRUPTS:
             raise KeyboardInterrupt
@@ -173,22 +175,36 @@ def rooms(devices: Devices, num_chains: int) -> list[Devices]:
     return [seen[start : start + used] for start in range(0, len(seen) - used + 1, used)]
 
 
+class Beginning(Silent):
+    """Calls a function once a run makes its chunks, so that its programs are compiled."""
+
+    def __init__(self, begun: Callable[[], None]):
+        self._begun = begun
+
+    def tick(self, tick: Tick) -> None:
+        self._begun()
+
+
 def _here(jobs: Sequence[PartJob], free: Sequence[Devices]) -> list[Future[Samples]]:
-    """Sample in this process, with as many parts at a time as there are rooms; the first one compiles for all."""
+    """Sample in this process, with as many parts at a time as there are rooms, once the first one has compiled."""
     if len(free) == 1:
         return _over(jobs, lambda job: InProcess().submit(job.run))
     left: queue.SimpleQueue[Devices] = queue.SimpleQueue()
     left.put(free[0])
-    closed = list(free[1:])  # until the first part is done
+    closed = list(free[1:])
+
+    def open_others() -> None:
+        with suppress(IndexError):  # another part may do so at the same time
+            while True:
+                left.put(closed.pop())
 
     def run_one(job: PartJob) -> Samples:
         room = left.get()
         try:
-            return replace(job, devices=room).run()
+            return replace(job, devices=room).run(Beginning(open_others) if closed else False)
         finally:
             left.put(room)
-            while closed:
-                left.put(closed.pop())
+            open_others()
 
     with ThreadPoolExecutor(len(free)) as pool:
         return _over(jobs, lambda job: pool.submit(run_one, job))

@@ -1,5 +1,6 @@
 """Parts are sampled on their own: inside their walls, from starts inside, and the same wherever they run."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -75,12 +76,34 @@ def test_parts_are_sampled_in_the_callers_precision_wherever_they_are():
     assert part.positions.dtype == np.float64
 
 
+def test_the_first_part_is_not_alone_once_it_has_compiled(monkeypatch):
+    """With three rooms, the first part waits at its end until two others have begun."""
+    begun, waited, together = [], [], threading.Event()
+    run = PartJob.run
+
+    def watched(job, progress=False):
+        begun.append(job)
+        if len(begun) == 3:
+            together.set()
+        if not progress:
+            return run(job)
+        progress.end = lambda: waited.append(together.wait(60))
+        return run(job, progress)
+
+    monkeypatch.setattr(PartJob, "run", watched)
+    partition.sample(gaussian_target(), PARTS, KERNEL, devices=6, **SETTINGS)
+    assert waited
+    assert all(waited)
+    assert len(begun) == 4
+
+
 def replace_runs(monkeypatch, instead):
     """Let what stands for a part, by number, run in its place."""
     run, numbers = PartJob.run, {np.asarray(box.lower).tobytes(): number for number, box in enumerate(PARTS.boxes)}
 
-    def chosen(job):
-        return instead.get(numbers[np.asarray(job.kernel.box.lower).tobytes()], run)(job)
+    def chosen(job, *more):
+        found = instead.get(numbers[np.asarray(job.kernel.box.lower).tobytes()])
+        return found(job) if found else run(job, *more)
 
     monkeypatch.setattr(PartJob, "run", chosen)
     return run
