@@ -12,7 +12,7 @@ cores that are free; processor time, which other work hardly changes, shows what
 import argparse
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 NUM_DEVICES = 4
@@ -39,7 +39,7 @@ def main() -> None:
     calls(turns)
 
 
-def least(functions: dict[str, Callable[[], object]], turns: int, per_call: int) -> dict[str, tuple[float, float]]:
+def least(functions: Mapping[str, Callable[[], object]], turns: int, per_call: int) -> dict[str, tuple[float, float]]:
     """The least microseconds of a unit of work of each function: by the clock, and of processor time."""
     found = dict.fromkeys(functions, (math.inf, math.inf))
     for turn in range(turns + 1):
