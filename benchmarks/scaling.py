@@ -12,7 +12,7 @@ cores that are free; processor time, which other work hardly changes, shows what
 import argparse
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 NUM_DEVICES = 4
@@ -20,6 +20,7 @@ ROWS = (512, 4096, 32768)
 SIZES = (5, 20, 20, 1)
 STEPS = {512: 40, 4096: 20, 32768: 5}
 SUM_STEPS = 100
+CHAIN_DRAWS = 100
 
 
 def main() -> None:
@@ -34,10 +35,11 @@ def main() -> None:
     sums(turns)
     for rows in ROWS:
         gradients(rows, turns)
+    chains(turns)
     calls(turns)
 
 
-def least(functions: dict[str, Callable[[], object]], turns: int, per_call: int) -> dict[str, tuple[float, float]]:
+def least(functions: Mapping[str, Callable[[], object]], turns: int, per_call: int) -> dict[str, tuple[float, float]]:
     """The least microseconds of a unit of work of each function: by the clock, and of processor time."""
     found = dict.fromkeys(functions, (math.inf, math.inf))
     for turn in range(turns + 1):
@@ -132,6 +134,33 @@ def gradients(rows: int, turns: int) -> None:
     )
     for name, (clock, processor) in found.items():
         print(f"  {name:<28} {clock / first[0]:10.2f} {processor / first[1]:10.2f}")
+
+
+def chains(turns: int) -> None:
+    """The time of four chains and of four parts of one chain each, by what they run on, relative to one core."""
+    from functools import partial
+
+    import ergonet
+    from ergonet import partition
+
+    target = posterior(4096)
+    parts, kernel = partition.split(target, [0, 1]), ergonet.HMC(num_steps=8, step_size=1e-3)
+    settings: dict[str, Any] = {"num_warmup": 0, "num_draws": CHAIN_DRAWS, "seed": 0}
+    run = partial(ergonet.sample, target, kernel, num_chains=4, progress=False, **settings)
+    split = partial(partition.sample, target, parts, kernel, num_chains=1, **settings)
+    with ergonet.Processes(1) as one, ergonet.Processes(2) as two:
+        for what, call in (("chains", run), ("parts", split)):
+            cases = {
+                "1 core": partial(call, devices=1),
+                "2 cores": partial(call, devices=2),
+                "1 process": partial(call, executor=one),
+                "2 processes": partial(call, executor=two),
+            }
+            found = least(cases, turns, 1)
+            first = found["1 core"][0]
+            print(f"4 {what} on 1 core: {first / 1e6:.2f} seconds; relative to it, by the clock")
+            for name, (clock, _) in found.items():
+                print(f"  {name:<28} {clock / first:10.2f}")
 
 
 def calls(turns: int) -> None:

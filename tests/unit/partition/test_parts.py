@@ -81,7 +81,7 @@ def test_the_first_part_is_not_alone_once_it_has_compiled(monkeypatch):
     begun, waited, together = [], [], threading.Event()
     run = PartJob.run
 
-    def watched(job, progress=False):
+    def watched(job, progress: Any = False):
         begun.append(job)
         if len(begun) == 3:
             together.set()
