@@ -48,9 +48,15 @@ def test_only_what_is_far_out_changes_and_indices_of_embeddings_never_do():
     assert near.x_train.dtype == plain.x_train.dtype
 
 
+def plain_rows():
+    """The training rows."""
+    return np.setdiff1d(np.arange(len(FRAME)), table(0.0, drop=("many",)).test_rows)
+
+
 def test_what_lies_outside_is_the_same():
     plain, near = (table(one, drop=("many",)).preprocessing for one in (0.0, 2.0))
-    new = pd.DataFrame({"heavy": [-1e3, 1.0, 1e3], "plain": [0.0, 5.0, 0.5]})
+    just_beyond = FRAME["heavy"].iloc[plain_rows()].max() * 1.2
+    new = pd.DataFrame({"heavy": [-1e3, 1.0, just_beyond], "plain": [0.0, 5.0, 0.5]})
     expected = [[True, False], [False, True], [True, False]]
     for one in (plain, near):
         np.testing.assert_array_equal(one.outside(one.transform(new)), expected)
