@@ -350,10 +350,8 @@ def resolve(source: str | None, file: Table, options: Table) -> Settings:
     # File and options first: a table without a name in the file adds settings to the choice that an option names.
     chosen = merge(file, merge(options, {"data": {"source": source}}))
     settings = Settings.from_table(merge(BUILT_IN.get(str(source), {}), chosen))
-    if settings.data.log_beyond is not None or source in DATASETS:
-        return settings
-    if settings.network.hidden is None:  # the task decides
-        return settings
+    if settings.data.log_beyond is not None or source in DATASETS or settings.network.hidden is None:
+        return settings  # for the default network, the task decides
     return dataclasses.replace(settings, data=dataclasses.replace(settings.data, log_beyond=0.0))
 
 
