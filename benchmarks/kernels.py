@@ -1,6 +1,6 @@
-"""Every kernel on three problems: `python -m benchmarks.kernels` writes docs/results/kernels.md and .json.
+"""Every kernel on six problems: `python -m benchmarks.kernels` writes docs/results/kernels.md and .json.
 
-The same table goes into docs/guides/choosing-a-sampler.md, between two markers. A run takes about ten minutes;
+The same table goes into docs/guides/choosing-a-sampler.md, between two markers. A run takes about half an hour;
 `--quick` only shows that everything works. Every kernel has the same settings on all problems.
 """
 
@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks import page
-from benchmarks.problems import digits, ergonet_target
+from benchmarks.problems import digits, ergonet_target, regression
 from benchmarks.rounds import ROOT, effective_draws
 from benchmarks.timing import Spread
+from benchmarks.uci.tables import load
 
 GUIDE = ROOT / "docs" / "guides" / "choosing-a-sampler.md"
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 FUNNEL_DIM, GAUSSIAN_DIM = 10, 50
+HIERARCHICAL_ROWS, HIERARCHICAL_UNITS, UCI_UNITS = 300, 16, 20
 FULL = {"rounds": 3, "num_warmup": 500, "num_draws": 500}
 SMOKE = {"rounds": 1, "num_warmup": 10, "num_draws": 10}
 SMOKE_ARENA = "funnel"  # where a smoke run has every kernel; elsewhere it has the first one, which saves compilations
@@ -70,6 +72,34 @@ def scaled_gaussian() -> Any:
     return Target.from_logdensity(lambda q: -0.5 * jnp.sum((q / scales) ** 2), jnp.zeros(GAUSSIAN_DIM))
 
 
+def hierarchical() -> Any:
+    """Rows of P2 under a network whose layers have log precisions, centered: they and the weights form funnels."""
+    from ergonet import MLP, BayesianNetwork, likelihoods, priors
+
+    problem, rows = regression(), slice(HIERARCHICAL_ROWS)
+    network = MLP((problem.sizes[0], HIERARCHICAL_UNITS, 1), activation="tanh")
+    model = BayesianNetwork(network, priors.NormalGamma(parametrization="centered"), likelihoods.Gaussian())
+    return model.condition(problem.x[rows], problem.y[rows], reference=problem.x_test)
+
+
+def log_precisions(samples: Any) -> np.ndarray:
+    """Log precisions of the noise and of the weights of every layer, and the predictions."""
+    found = [values for name, values in samples.parameters().items() if name.endswith(".log_precision")]
+    return np.concatenate([np.stack(found, axis=-1), samples.monitor()], axis=-1)
+
+
+def uci(name: str) -> Any:
+    """The posterior of a network of one layer on split 0 of a table of classes."""
+    from ergonet import MLP, BayesianNetwork, likelihoods, priors
+
+    split = load(name, 0, data=None)
+    center, spread = split.x_train.mean(axis=0), split.x_train.std(axis=0)
+    x, reference = ((rows - center) / spread for rows in (split.x_train, split.x_test[:20]))
+    network = MLP((x.shape[1], UCI_UNITS, int(split.y_train.max()) + 1), activation="tanh")
+    model = BayesianNetwork(network, priors.Normal(1.0), likelihoods.Categorical())
+    return model.condition(x.astype(np.float32), split.y_train, reference=reference.astype(np.float32))
+
+
 ARENAS = {
     "digits": Arena(
         "P1: a network on the digits",
@@ -94,6 +124,29 @@ ARENAS = {
         scaled_gaussian,
         lambda samples: np.asarray(samples.positions),
         100.0,
+    ),
+    "hierarchical": Arena(
+        "A stiff hierarchical network",
+        f"5-{HIERARCHICAL_UNITS}-1 tanh on {HIERARCHICAL_ROWS} rows of P2, a Gamma prior on the precision of each "
+        "array of weights, centered, and learned noise. ESS: smallest over the log precisions and 20 predictions.",
+        hierarchical,
+        log_precisions,
+        None,
+    ),
+    "breast-cancer": Arena(
+        "UCI breast cancer",
+        f"455 rows of 30 inputs, 2 classes; 30-{UCI_UNITS}-2 tanh, N(0, 1). ESS: smallest over the log probabilities "
+        "of 20 test rows.",
+        lambda: uci("breast-cancer"),
+        lambda samples: samples.monitor(),
+        None,
+    ),
+    "wine": Arena(
+        "UCI wine",
+        f"142 rows of 13 inputs, 3 classes; 13-{UCI_UNITS}-3 tanh, N(0, 1). ESS: as for breast cancer.",
+        lambda: uci("wine"),
+        lambda samples: samples.monitor(),
+        None,
     ),
 }
 
@@ -205,7 +258,7 @@ def write(folder: Path, record: dict[str, Any], guide: Path | None) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and write the results."""
-    parser = argparse.ArgumentParser(description="Every kernel on a network, a funnel and a badly scaled Gaussian.")
+    parser = argparse.ArgumentParser(description="Every kernel on four networks, a funnel and a badly scaled Gaussian.")
     parser.add_argument("--quick", action="store_true", help="a smoke run; its figures mean nothing")
     parser.add_argument("--rounds", type=int, help=f"of all kernels, default {FULL['rounds']}")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results", help="folder of kernels.md and .json")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ergonet
-from benchmarks import gradients, kernels, page, problems, rounds, targets, warmups
+from benchmarks import gradients, kernels, microcanonical, page, problems, rounds, targets, warmups
 from benchmarks.timing import Spread
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -174,6 +174,28 @@ def test_a_quick_run_of_the_kernels_writes_a_row_for_each(tmp_path: Path) -> Non
     for index, title in enumerate(kernels.kernels()):
         rows = [line for line in text.splitlines() if line.startswith(f"| {title} |")]
         assert len(rows) == (1 if index else len(kernels.ARENAS))
+
+
+@pytest.mark.slow
+def test_a_quick_run_of_the_microcanonical_bias_has_a_row_for_each_energy_variance(tmp_path: Path) -> None:
+    text = quick_page("microcanonical", tmp_path)
+    assert text.count("| MAMS |") == 1
+    for variance in microcanonical.ENERGY_VARIANCES:
+        assert text.count(f"| MCLMC, {variance:g} |") == 1
+
+
+def test_the_bias_is_that_of_the_worst_quantity_beside_its_error() -> None:
+    draws = np.random.default_rng(0).normal(size=(4, 2500, 3)) * [1.0, 2.0, 1.1] + [0.0, 1.0, 0.0]
+    found = microcanonical.Moments.of(draws)
+    np.testing.assert_allclose(found.mean_error, found.sd / 100, rtol=0.2)
+    np.testing.assert_allclose(found.sd_error, found.sd / np.sqrt(2 * 10_000), rtol=0.2)
+    bias = microcanonical.Bias.of(found, microcanonical.Moments.known(np.array([1.0, 2.0, 1.0])))
+    assert bias.mean == pytest.approx(0.5, abs=0.04)
+    assert bias.mean_error == pytest.approx(0.01, rel=0.2)
+    assert bias.sd == pytest.approx(0.1, abs=0.04)
+    assert bias.beyond_error == pytest.approx(0.49, abs=0.04)
+    exact = microcanonical.Bias.of(found, found)
+    assert (exact.mean, exact.sd, exact.beyond_error) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.slow
