@@ -49,7 +49,14 @@ SAMPLERS = """
 4 chains x ({num_warmup} + {num_draws}), target acceptance 0.8, diagonal metric, float32, the same initial values drawn
 from the prior, {rounds} rounds with seeds 0 to {last}. *ESS*: smallest bulk effective sample size of 10 log
 probabilities at 20 test rows. *Run*: time of warm-up and sampling, without *compile*, the time that JAX reports for
-tracing and compiling. *Memory*: peak resident set size of the process. Peers have the rows-first density.
+tracing and compiling. *Memory*: peak resident set size of the process. Peers have the rows-first density. *The
+default* is the kernel, warm start and warm-up of a classification; MCLMC starts from Adam, too,
+and its bias is on [a page of its own](microcanonical.md).
+"""
+
+WAITS = """
+## From the start of a process to {effective} effective predictions
+Wall time of a process that imports, compiles, warms up and draws as few times as the smallest ESS takes, once.
 """
 
 STARTUP = """
@@ -74,6 +81,7 @@ def write(path: Path, record: dict[str, Any]) -> list[Goal]:
         PROBLEMS,
         STEPS + step_table(record["gradients"]),
         SAMPLERS.format(**about["settings"], last=about["settings"]["rounds"] - 1) + sampler_table(record["samplers"]),
+        WAITS.format(**about["settings"]) + wait_table(record["waits"]),
         STARTUP + startup_table(record["imports"]),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,13 +138,14 @@ def sampler_table(records: dict[str, list[dict[str, Any]]]) -> str:
         "gradients / 1000",
         "ESS",
         "ESS / s",
+        "ESS / s, with compile",
         "memory MiB",
         "",
     )
     rows = []
     for one in CONTESTANTS:
         if one.module not in records:
-            rows.append((one.title, *("-",) * 6, f"absent: `{one.requires}` is not installed"))
+            rows.append((one.title, *("-",) * 7, f"absent: `{one.requires}` is not installed"))
             continue
         runs = records[one.module]
         divergences = sum(run["divergences"] for run in runs)
@@ -149,11 +158,27 @@ def sampler_table(records: dict[str, list[dict[str, Any]]]) -> str:
                 f"{spread(runs, 'gradients').median / 1000:.0f}",
                 spread(runs, "least_effective_draws").text("{:.0f}"),
                 spread(runs, "effective_draws_per_second").text("{:.1f}"),
+                spread(runs, "effective_draws_per_whole_second").text("{:.1f}"),
                 f"{spread(runs, 'peak_memory_mib').median:.0f}",
                 "; ".join(note for note in notes if note),
             )
         )
     return table(head, rows)
+
+
+def wait_table(records: dict[str, dict[str, Any]]) -> str:
+    """A table of the wall time to a wanted ESS."""
+    rows = [
+        (
+            one.title,
+            f"{records[one.module]['process_seconds']:.1f}",
+            f"{records[one.module]['num_draws']}",
+            f"{records[one.module]['least_effective_draws']:.0f}",
+        )
+        for one in CONTESTANTS
+        if one.module in records
+    ]
+    return table(("sampler", "s", "draws of a chain", "ESS"), rows)
 
 
 def startup_table(imports: dict[str, list[float]]) -> str:

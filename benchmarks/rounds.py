@@ -3,9 +3,11 @@
 import importlib
 import importlib.util
 import json
+import math
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import numpy as np
 from benchmarks.problems import Problem, predictions
 from benchmarks.timing import Spread
 
+MARGIN, MOST_TRIES = 1.15, 4  # of the draws that an effective sample size takes
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -44,6 +47,8 @@ CONTESTANTS = (
     Contestant("ergonet_nuts", "Ergonet NUTS", "ergonet", is_peer=False),
     Contestant("numpyro_peer", "NumPyro NUTS, parallel", "numpyro", is_peer=True),
     Contestant("ergonet_hmc", "Ergonet HMC, learned length", "ergonet", is_peer=False),
+    Contestant("ergonet_default", "Ergonet, the default", "ergonet", is_peer=False),
+    Contestant("ergonet_mclmc", "Ergonet MCLMC (biased)", "ergonet", is_peer=False),
     Contestant("blackjax_peer", "BlackJAX NUTS, vmap", "blackjax", is_peer=True),
     Contestant("ergonet_nuts_rows_first", "Ergonet NUTS, the peers' density", "ergonet", is_peer=False),
     Contestant("nutpie_peer", "nutpie NUTS", "nutpie", is_peer=True),
@@ -73,16 +78,43 @@ def run_contestant(
 ) -> dict[str, Any]:
     """Run a sampler once; returns the record of its process, with the ESS of its predictions."""
     out = folder / f"{contestant.module}.json"
+    began = time.perf_counter()
     start_process(
         f"benchmarks.samplers.{contestant.module}",
         *("--problem", str(folder / f"{problem.name}.npz"), "--out", str(out)),
         *("--warmup", str(num_warmup), "--draws", str(num_draws), "--seed", str(seed)),
     )
+    seconds = time.perf_counter() - began
     record = json.loads(out.read_text(encoding="utf-8"))
     positions = np.load(out.with_suffix(".npy"))
     least, median = effective_draws(predictions(problem, positions))
     record |= {"least_effective_draws": least, "median_effective_draws": median}
     record["effective_draws_per_second"] = least / record["run_seconds"]
+    record["effective_draws_per_whole_second"] = least / (record["run_seconds"] + record["compile_seconds"])
+    record |= {"process_seconds": seconds, "num_draws": num_draws}
+    return record
+
+
+def until_effective(
+    contestant: Contestant, problem: Problem, folder: Path, wanted: int, first: dict[str, Any], *, num_warmup: int
+) -> dict[str, Any]:
+    """Run a sampler with as few draws as `wanted` effective ones need; returns the record of the first that has them.
+
+    Args:
+        contestant: the sampler.
+        problem: the problem.
+        folder: folder of files.
+        wanted: wanted smallest ESS of a prediction.
+        first: a record of the sampler, which tells how many draws that takes.
+        num_warmup: number of warm-up transitions.
+    """
+    record = first
+    for seed in range(MOST_TRIES):
+        share = wanted / record["least_effective_draws"]
+        num_draws = math.ceil(MARGIN * share * record["num_draws"])
+        record = run_contestant(contestant, problem, folder, num_warmup=num_warmup, num_draws=num_draws, seed=seed)
+        if record["least_effective_draws"] >= wanted:
+            break
     return record
 
 

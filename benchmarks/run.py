@@ -1,6 +1,6 @@
 """The whole benchmark: `python -m benchmarks.run` writes docs/results/speed.md and speed.json beside it.
 
-Takes about a quarter of an hour. `--quick` only shows that everything works, within a minute.
+Takes about half an hour. `--quick` only shows that everything works, within a minute.
 """
 
 import argparse
@@ -12,10 +12,10 @@ from typing import Any
 
 from benchmarks import page, startup
 from benchmarks.problems import PROBLEMS
-from benchmarks.rounds import CONTESTANTS, ROOT, run_contestant, start_process
+from benchmarks.rounds import CONTESTANTS, ROOT, run_contestant, start_process, until_effective
 
-FULL = {"rounds": 3, "num_warmup": 500, "num_draws": 500, "turns": 15, "steps": 1000}
-SMOKE = {"rounds": 1, "num_warmup": 10, "num_draws": 10, "turns": 1, "steps": 20}
+FULL = {"rounds": 3, "num_warmup": 500, "num_draws": 500, "turns": 15, "steps": 1000, "effective": 400}
+SMOKE = {"rounds": 1, "num_warmup": 10, "num_draws": 10, "turns": 1, "steps": 20, "effective": 1}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -74,7 +74,21 @@ def measure(settings: dict[str, int]) -> dict[str, Any]:
                 )
                 samplers[one.module].append(found)
                 say(f"    {found['run_seconds']:.1f} s, {found['effective_draws_per_second']:.1f} ESS / s")
-    return {"imports": imports, "gradients": gradients, "samplers": samplers}
+        waits = {}
+        for one in CONTESTANTS:
+            if not one.is_present:
+                continue
+            say(f"from the start of the process to {settings['effective']} effective predictions: {one.title}")
+            waits[one.module] = until_effective(
+                one,
+                problems["digits"],
+                folder,
+                settings["effective"],
+                samplers[one.module][0],
+                num_warmup=settings["num_warmup"],
+            )
+            say(f"    {waits[one.module]['process_seconds']:.1f} s")
+    return {"imports": imports, "gradients": gradients, "samplers": samplers, "waits": waits}
 
 
 def _gradients(name: str, folder: Path, settings: dict[str, int]) -> dict[str, Any]:

@@ -103,6 +103,14 @@ def sampler_goals(records: dict[str, list[dict[str, Any]]], imports: dict[str, l
             own = [record[name] for record in records[module]]
             what = f"{title}: ESS per second / {best[0].title}"
             goals.append(Goal(what, ratios(own, peer), bound, at_most=False))
+    name = "effective_draws_per_whole_second"
+    best = best_peer(records, name, largest=True)
+    if best is not None:
+        peer = [record[name] for record in records[best[0].module]]
+        for module, bound, title in (("ergonet_default", 5.0, "default"), ("ergonet_mclmc", 10.0, "MCLMC")):
+            own = [record[name] for record in records[module]]
+            what = f"{title}: ESS per second, compiling included / {best[0].title}"
+            goals.append(Goal(what, ratios(own, peer), bound, at_most=False))
     smallest = best_peer(records, "peak_memory_mib", largest=False)
     if smallest is not None:
         own = [record["peak_memory_mib"] for record in records["ergonet_nuts"]]

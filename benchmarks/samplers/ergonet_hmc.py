@@ -9,7 +9,8 @@ PACKAGES = ("jax",)
 
 def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
     """Import the library and return the timed function."""
-    return ergonet_sampler.prepare(settings, "HMC")
+    acceptance = settings.target_acceptance
+    return ergonet_sampler.prepare(settings, lambda package: package.HMC(target_acceptance=acceptance))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ PACKAGES = ("jax",)
 
 def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
     """Import the library and return the timed function."""
-    return ergonet_sampler.prepare(settings, "NUTS")
+    acceptance = settings.target_acceptance
+    return ergonet_sampler.prepare(settings, lambda package: package.NUTS(target_acceptance=acceptance))
 
 
 if __name__ == "__main__":

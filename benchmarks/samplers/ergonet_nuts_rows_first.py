@@ -9,7 +9,10 @@ PACKAGES = ("jax",)
 
 def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
     """Import the library and return the timed function."""
-    return ergonet_sampler.prepare(settings, "NUTS", own_network=False)
+    acceptance = settings.target_acceptance
+    return ergonet_sampler.prepare(
+        settings, lambda package: package.NUTS(target_acceptance=acceptance), own_network=False
+    )
 
 
 if __name__ == "__main__":
