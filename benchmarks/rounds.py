@@ -110,7 +110,8 @@ def until_effective(
     """
     record = first
     for seed in range(MOST_TRIES):
-        share = wanted / record["least_effective_draws"]
+        held = record["least_effective_draws"]
+        share = wanted / held if held > 0 else 1.0  # NaN of too few draws
         num_draws = math.ceil(MARGIN * share * record["num_draws"])
         record = run_contestant(contestant, problem, folder, num_warmup=num_warmup, num_draws=num_draws, seed=seed)
         if record["least_effective_draws"] >= wanted:
