@@ -51,7 +51,7 @@ from the prior, {rounds} rounds with seeds 0 to {last}. *ESS*: smallest bulk eff
 probabilities at 20 test rows. *Run*: time of warm-up and sampling, without *compile*, the time that JAX reports for
 tracing and compiling. *Memory*: peak resident set size of the process. Peers have the rows-first density. *The
 default* is the kernel, warm start and warm-up of a classification; MCLMC starts from Adam, too,
-and its bias is on [a page of its own](microcanonical.md).
+and its bias is on [a page of its own](microcanonical.md). Programs are compiled anew in every process.
 """
 
 WAITS = """

@@ -83,6 +83,7 @@ def run_contestant(
         f"benchmarks.samplers.{contestant.module}",
         *("--problem", str(folder / f"{problem.name}.npz"), "--out", str(out)),
         *("--warmup", str(num_warmup), "--draws", str(num_draws), "--seed", str(seed)),
+        environment={"ERGONET_COMPILATION_CACHE": "off"},  # peers have none
     )
     seconds = time.perf_counter() - began
     record = json.loads(out.read_text(encoding="utf-8"))
