@@ -80,7 +80,9 @@ def run(cells: Plan, kept: Kept, *, data: Path | None) -> None:
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="The library as it is shipped against other predictors, on tables.")
     parser.add_argument("--set", action="append", choices=(*TABLES, *TINY), help="measure this table first; repeat")
-    parser.add_argument("--split", action="append", type=int, help="measure this split first; repeat")
+    parser.add_argument(
+        "--split", action="append", type=int, choices=STANDARD_SPLITS, help="measure this split first; repeat"
+    )
     names = [one.name for one in CONTESTANTS]
     parser.add_argument("--contestant", action="append", choices=names, help="measure this one first; repeat")
     parser.add_argument("--only", action="store_true", help="measure nothing but what is named")

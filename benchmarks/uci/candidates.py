@@ -16,8 +16,8 @@ from benchmarks import page as pages
 from benchmarks.rounds import ROOT
 from benchmarks.uci.cells import Kept, measure
 from benchmarks.uci.contestants import Contestant, candidate
-from benchmarks.uci.results import COVERAGE, CPU, LOG_SCORE, RMSE, Results, summary
-from benchmarks.uci.tables import REGRESSIONS, load
+from benchmarks.uci.results import CALIBRATION, COVERAGE, CPU, ERROR, LOG_SCORE, RMSE, Results, summary
+from benchmarks.uci.tables import CLASSIFICATIONS, REGRESSIONS, load
 
 SPLITS = tuple(range(5, 10))
 STARTED = {"num_chains": 10, "num_warmup": 100, "num_draws": 100}
@@ -33,9 +33,29 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "wide": {"network": {"hidden": [32, 32], "activation": "silu"}},
     "before": {"network": {"hidden": [50]}, **CONSTANT, "kernel": {"name": "nuts"}},
 }
-for _tables in CANDIDATES.values():
+"""Of regressions. `default` is the command without settings, `before` was its default until 2026-11-23."""
+ONE_LAYER = {"num_chains": 4, "num_warmup": 300, "num_draws": 500, "warm_start": "adam"}
+TEMPERED = {"likelihood": {"temperature": "cross-validation"}}
+CLASS_CANDIDATES: dict[str, dict[str, Any]] = {
+    "classes-default": {},
+    "classes-no-temperature": {"likelihood": {"temperature": 1.0}},
+    "classes-no-logarithm": {"data": {"log_beyond": 0.0}},
+    "classes-half-length": {
+        **TEMPERED,
+        "kernel": {"name": "hmc", "num_steps": 32, "target_acceptance": 0.9},
+        "run": ONE_LAYER,
+    },
+    "classes-nuts": {**TEMPERED, "kernel": {"name": "nuts"}, "run": ONE_LAYER},
+    "classes-narrow-prior": {"prior": {"scale": 4.0}},
+}
+"""Of classifications. `classes-default` is the command without settings."""
+for _tables in (*CANDIDATES.values(), *CLASS_CANDIDATES.values()):
     _tables["run"] = {**_tables.get("run", {}), "baselines": False}  # only the network is timed
-"""Tables of settings by name. `default` is the command without settings, `before` was its default until 2026-11-23."""
+KINDS = (
+    ("Regressions", CANDIDATES, REGRESSIONS, (LOG_SCORE, RMSE, COVERAGE, CPU)),
+    ("Classifications", CLASS_CANDIDATES, tuple(CLASSIFICATIONS), (LOG_SCORE, ERROR, CALIBRATION, CPU)),
+)
+"""Titles, candidates, tables and figures."""
 PREFACE = """Splits {first} to {last}; the standard splits 0 to 4 are kept back to check the choice. What is empty was
 not measured; there the default rests on the figures in the [decisions](../decisions.md).
 
@@ -44,14 +64,18 @@ not measured; there the default rests on the figures in the [decisions](../decis
 
 def contestants() -> list[Contestant]:
     """The candidates."""
-    return [candidate(name, tables) for name, tables in CANDIDATES.items()]
+    return [candidate(name, tables) for _, chosen, _, _ in KINDS for name, tables in chosen.items()]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure what is named, and write the page."""
     parser = argparse.ArgumentParser(description="Candidates for the default settings, on UCI tables.")
-    parser.add_argument("--candidate", action="append", choices=list(CANDIDATES), help="measure it; repeat")
-    parser.add_argument("--set", action="append", choices=REGRESSIONS, help="on this table; repeat")
+    parser.add_argument(
+        "--candidate", action="append", help="measure it; repeat", choices=[*CANDIDATES, *CLASS_CANDIDATES]
+    )
+    parser.add_argument(
+        "--set", action="append", choices=(*REGRESSIONS, *CLASSIFICATIONS), help="on this table; repeat"
+    )
     parser.add_argument("--split", action="append", type=int, help="on this split; repeat")
     parser.add_argument("--all", action="store_true", help="measure every candidate: many hours")
     parser.add_argument("--data", type=Path, help="folder that contains uci/; else ERGONET_DATA")
@@ -61,7 +85,8 @@ def main(arguments: list[str] | None = None) -> int:
     for one in contestants():
         if not options.all and one.name not in (options.candidate or ()):
             continue
-        for name in options.set or REGRESSIONS:
+        own = REGRESSIONS if one.name in CANDIDATES else tuple(CLASSIFICATIONS)
+        for name in (name for name in own if name in (options.set or own)):
             for split in options.split or SPLITS:
                 if not kept.has(one, name, split):
                     cell = measure(one, name, split, load(name, split, data=options.data))
@@ -73,22 +98,26 @@ def main(arguments: list[str] | None = None) -> int:
 
 def write(folder: Path, kept: Kept) -> None:
     """Write default.md and default.json."""
-    about = pages.describe("python -m benchmarks.uci.candidates", quick=False, settings=CANDIDATES)
+    about = pages.describe(
+        "python -m benchmarks.uci.candidates", quick=False, settings={**CANDIDATES, **CLASS_CANDIDATES}
+    )
     cells = kept.newest(contestants())
     results, parts = Results(cells), [PREFACE.format(first=SPLITS[0], last=SPLITS[-1])]
-    for figure in (LOG_SCORE, RMSE, COVERAGE, CPU):
-        rows = [
-            [one, *(summary([*results.values(figure, one, name).values()], figure.pattern) for name in REGRESSIONS)]
-            for one in CANDIDATES
-        ]
-        parts.append(f"### {figure.title}\n{pages.table(('', *REGRESSIONS), rows)}\n")
+    for title, chosen, tables, figures in KINDS:
+        parts.append(f"### {title}\n")
+        for figure in figures:
+            rows = [
+                [one, *(summary([*results.values(figure, one, name).values()], figure.pattern) for name in tables)]
+                for one in chosen
+            ]
+            parts.append(f"**{figure.title}**\n\n{pages.table(('', *tables), rows)}\n")
     failed = [
         f"- {cell.contestant}, {cell.table}, split {cell.split} failed: {cell.failed}\n"
         for cell in cells
         if cell.failed
     ]
     parts += [*failed, "\n## Candidates\n"]
-    settings = [(name, f"`{json.dumps(tables)}`") for name, tables in CANDIDATES.items()]
+    settings = [(name, f"`{json.dumps(tables)}`") for _, chosen, _, _ in KINDS for name, tables in chosen.items()]
     parts.append(pages.table(("name", "settings"), settings))
     record = {"about": about, "cells": [asdict(cell) for cell in cells]}
     pages.write_measured(folder / "default", "Candidates for the default", record, "".join(parts))
