@@ -1,8 +1,8 @@
 """Where chains run: devices and worker threads.
 
 On a CPU every chain runs by itself on one of the worker threads, one per core: threads share a compiled program, and
-the draws of a chain do not depend on the number of chains. On an accelerator the chains of a device are vmapped in one
-program; each chain starts its next transition as soon as its own trajectory ends.
+the draws of a chain do not depend on the number of chains, unless they share a learned length. On an accelerator the
+chains of a device are vmapped in one program; each chain starts its next transition as soon as its own trajectory ends.
 """
 
 from collections.abc import Sequence

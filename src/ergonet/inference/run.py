@@ -34,6 +34,7 @@ from ergonet.inference.drive import Diverged, Ending, TimeLimit, bounded, compil
 from ergonet.inference.jobs import AbstractJob, RunPlan
 from ergonet.inference.looks import Looks
 from ergonet.inference.minibatch_jobs import MinibatchPlan, minibatch_jobs
+from ergonet.inference.pooling import SharedLength
 from ergonet.inference.progress import AbstractProgress, choose_progress
 from ergonet.inference.registry import WARM_STARTS
 from ergonet.inference.rounding import RoundingCheck
@@ -164,6 +165,7 @@ def sample(
     rules = [Diverged(), *([RoundingCheck(target, reporter.say)] if isinstance(kernel, AbstractKernel) else [])]
     rules += [NoLongerSampling(reporter.say, thin=thinned.thin)] if stop_when_stuck else []
     rules += [] if rule is None else [Looks(rule, target, recorder, most=plan.num_draws, thin=thinned.thin)]
+    rules += [SharedLength()] if isinstance(kernel, AbstractKernel) and "num_steps" in kernel.warmup().learned else []
     limits = [] if time_limit is None else [TimeLimit(time_limit, began=began)]
     reporter.begin(len(jobs), len(jobs[0].chains))
     try:

@@ -141,6 +141,22 @@ class TrajectoryJob(AbstractJob):
         return self._plan.run.num_warmup + self._plan.run.num_draws * self._plan.thin
 
     @property
+    def num_warmup(self) -> int:
+        """Number of transitions of the warm-up."""
+        return self._plan.run.num_warmup
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Steps of a trajectory, `[chain]`."""
+        return np.atleast_1d(np.asarray(self.record.chains.tuning.num_steps))
+
+    def take_length(self, num_steps: int) -> None:
+        """Go on with trajectories of this length."""
+        held = self.record.chains.tuning.num_steps
+        new = jax.device_put(np.full(held.shape, num_steps, held.dtype), held.sharding)
+        self.record = eqx.tree_at(lambda one: one.chains.tuning.num_steps, self.record, new)
+
+    @property
     def is_warmup(self) -> bool:
         return self.counters["stage"] < len(self._plan.warmup.stages)
 

@@ -155,7 +155,8 @@ class HMC(AbstractStaticHMC):
         """Check and keep the settings.
 
         Args:
-            num_steps: number of leapfrog steps of a trajectory, at least 1; None: learned in function space.
+            num_steps: number of leapfrog steps of a trajectory, at least 1; None: learned in function space,
+                and shared by the chains of a run.
             step_size: the step size, above 0; None: learned.
             step_jitter: j in [0, 1): the step size is multiplied by Uniform(1 - j, 1 + j) for each trajectory.
             length_jitter: j in [0, 1): the length is uniform on the integers in num_steps (1 - j, 1 + j).

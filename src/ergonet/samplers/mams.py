@@ -48,7 +48,8 @@ class MAMS(AbstractStatic):
         """Check and keep the settings.
 
         Args:
-            num_steps: number of steps of a trajectory, at least 1; None: learned in function space.
+            num_steps: number of steps of a trajectory, at least 1; None: learned in function space,
+                and shared by the chains of a run.
             step_size: the step size, above 0; None: learned.
             step_jitter: as in `HMC`.
             length_jitter: as in `HMC`.

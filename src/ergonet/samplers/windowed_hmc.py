@@ -53,7 +53,8 @@ class WindowedHMC(AbstractKernel):
         Args:
             window: number of states in each window, 1 to num_steps + 1; jitter and the learned length never make a
                 trajectory too short for it.
-            num_steps: number of leapfrog steps of a trajectory, at least 1; None: learned in function space.
+            num_steps: number of leapfrog steps of a trajectory, at least 1; None: learned in function space,
+                and shared by the chains of a run.
             step_size: the step size, above 0; None: learned.
             step_jitter: as in `HMC`.
             length_jitter: as in `HMC`.

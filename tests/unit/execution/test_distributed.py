@@ -36,7 +36,7 @@ executor = ergonet.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
 from tests.unit.execution.test_distributed import by_rows, draw
 
 found = [draw(num_chains=4, executor=executor), *(by_rows(count, executor=executor) for count in (2, 4))]
-print(executor.num_workers > 1, *(zlib.crc32(one.positions) for one in found), flush=True)
+print("\\nfound", executor.num_workers > 1, *(zlib.crc32(one.positions) for one in found), flush=True)
 by_rows(4, num_draws=10**6, thin=100, executor=executor)
 """
 LONELY = """
@@ -141,9 +141,9 @@ def test_two_processes_draw_as_one_by_chains_and_by_rows_and_the_other_ends_when
     both = [start(tmp_path, "-c", PROGRAM, address, str(rank), env=environment()) for rank in (0, 1)]
     try:
         lines = iter(both[0].stdout.readline, "")
-        line = next((line for line in lines if not line.startswith("[Gloo]")), "")
+        line = next((line for line in lines if line.startswith("found ")), "")  # among messages of Gloo
         assert line, both[0].communicate(timeout=LIMIT)
-        is_shared, *found = line.split()
+        _, is_shared, *found = line.split()
         both[0].send_signal(signal.SIGKILL)
         said = both[1].communicate(timeout=LIMIT)[1]
     finally:

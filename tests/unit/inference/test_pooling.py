@@ -1,0 +1,77 @@
+"""Chains share the length of their trajectories, whatever interrupts them."""
+
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+import ergonet
+from ergonet import HMC, MAMS, NUTS
+from ergonet.draws import checkpoint
+from ergonet.inference.pooling import SharedLength
+from ergonet.inference.progress import Silent
+from ergonet.inference.trajectory_jobs import TrajectoryJob
+from tests.sampling import draw, place_in_one_batch
+
+SETTINGS = {"num_chains": 3, "num_warmup": 120, "num_draws": 20}
+pytestmark = pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")
+
+
+@pytest.fixture
+def own_lengths(monkeypatch):
+    """The lengths that the chains of `draw` learn by themselves."""
+    with monkeypatch.context() as patch:
+        patch.setattr(SharedLength, "reason", lambda self, jobs, recorder: "")
+        return np.asarray(draw(HMC(length_jitter=0.0), **SETTINGS).tuning["num_steps"])
+
+
+@pytest.mark.parametrize("is_batched", [False, True])
+def test_chains_go_on_with_the_geometric_mean_of_their_lengths(own_lengths, is_batched, monkeypatch):
+    if is_batched:
+        place_in_one_batch(monkeypatch)
+    finish = TrajectoryJob._finish
+
+    def finish_late(self, adaptation):
+        time.sleep(0.1)  # while the others see how many transitions the chain has made
+        finish(self, adaptation)
+
+    monkeypatch.setattr(TrajectoryJob, "_finish", finish_late)
+    assert len(set(own_lengths)) > 1
+    found = draw(HMC(length_jitter=0.0), **SETTINGS)
+    shared = round(float(np.exp(np.log(own_lengths).mean())))
+    np.testing.assert_array_equal(found.tuning["num_steps"], [shared] * 3)
+    np.testing.assert_array_equal(found.stats["n_steps"], np.full((3, 20), shared))
+
+
+@pytest.mark.parametrize("kernel", [HMC(), MAMS()])
+def test_a_run_that_was_killed_while_one_chain_had_gone_on_takes_its_length(kernel, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "LARGEST_SHARE", 1e9)
+    monkeypatch.setattr(TrajectoryJob, "_chunk_size", lambda self: 10)
+    monkeypatch.setattr(TrajectoryJob, "_most_work", lambda self: 10**9)
+    killed = tmp_path / "killed"
+
+    class KillAtFirstDraws(Silent):
+        def tick(self, tick):
+            if tick.phase == "sampling" and not killed.exists():
+                shutil.copytree(tmp_path / "whole", killed)
+
+    (tmp_path / "whole").mkdir()
+    whole = draw(kernel, store=tmp_path / "whole" / "run", progress=KillAtFirstDraws(), devices=1, **SETTINGS)
+    assert whole.tuning["num_steps"].std() == 0
+    again = draw(kernel, store=killed / "run", resume=True, **SETTINGS)
+    np.testing.assert_array_equal(again.positions[...], whole.positions[...])
+    np.testing.assert_array_equal(again.tuning["num_steps"], whole.tuning["num_steps"])
+
+
+def test_other_kernels_do_not_wait(monkeypatch):
+    monkeypatch.setattr(SharedLength, "reason", lambda self, jobs, recorder: pytest.fail("it waits"))
+    draw(NUTS(max_doublings=5), num_draws=5)
+    draw(HMC(num_steps=4), num_draws=5)
+
+
+def test_a_stop_rule_keeps_its_looks():
+    found = draw(HMC(), num_chains=2, num_warmup=40, num_draws=400, until=ergonet.Until(ess=20, minimum=50))
+    assert 50 <= found.num_draws < 400
+    assert found.tuning["num_steps"].std() == 0
