@@ -193,6 +193,7 @@ def test_the_bias_is_that_of_the_worst_quantity_beside_its_error() -> None:
     assert bias.mean == pytest.approx(0.5, abs=0.04)
     assert bias.mean_error == pytest.approx(0.01, rel=0.2)
     assert bias.sd == pytest.approx(0.1, abs=0.04)
+    assert bias.average == pytest.approx(0.1 / 3, abs=0.02)
     assert bias.beyond_error == pytest.approx(0.49, abs=0.04)
     exact = microcanonical.Bias.of(found, found)
     assert (exact.mean, exact.sd, exact.beyond_error) == (0.0, 0.0, 0.0)
