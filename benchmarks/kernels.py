@@ -240,7 +240,8 @@ def tables(found: Mapping[str, Mapping[str, list[dict[str, float]]]], settings: 
             row = [title, spread["effective"].text("{:.0f}")]
             row += [f"{spread['per_gradient'].median:.2f}" if has_gradients else "no gradients"]
             row += [f"{spread['per_second'].median:.0f}", f"{spread['gradients'].median:.0f}"]
-            row += [f"{spread['acceptance'].median:.2f}", f"{spread['divergences'].median:.0f}"]
+            accepted = spread["acceptance"].median
+            row += ["none" if np.isnan(accepted) else f"{accepted:.2f}", f"{spread['divergences'].median:.0f}"]
             rows.append(row if arena.truth is None else [*row, f"{spread['deviation'].median:.2f}"])
         columns = head if arena.truth is None else [*head, "sd"]
         parts.append(f"### {arena.title}\n{textwrap.fill(arena.about, 118)}\n\n{page.table(columns, rows)}")
