@@ -6,6 +6,7 @@ P1. A run takes about ten minutes; `--quick` only shows that everything works.
 """
 
 import argparse
+import importlib
 import itertools
 import textwrap
 import warnings
@@ -41,9 +42,7 @@ class Moments:
     @classmethod
     def of(cls, values: np.ndarray) -> "Moments":
         """Those of draws `[chain, draw, quantity]`."""
-        from arviz_stats.base import array_stats  # a peer's dependency: loaded where it is used
-
-        statistics: Any = array_stats
+        statistics: Any = importlib.import_module("arviz_stats.base").array_stats
         columns = np.moveaxis(values, 2, 0)
         errors = {kind: np.asarray(statistics.mcse(columns, chain_axis=1, draw_axis=2, method=kind)) for kind in KINDS}
         return cls(values.mean(axis=(0, 1)), errors["mean"], values.std(axis=(0, 1)), errors["sd"])
