@@ -14,8 +14,16 @@ from benchmarks import page, startup
 from benchmarks.problems import PROBLEMS
 from benchmarks.rounds import CONTESTANTS, ROOT, run_contestant, start_process, until_effective
 
-FULL = {"rounds": 3, "num_warmup": 500, "num_draws": 500, "turns": 15, "steps": 1000, "effective": 400}
-SMOKE = {"rounds": 1, "num_warmup": 10, "num_draws": 10, "turns": 1, "steps": 20, "effective": 1}
+FULL = {
+    "rounds": 3,
+    "num_warmup": 500,
+    "num_draws": 500,
+    "turns": 15,
+    "steps": 1000,
+    "effective": 400,
+    "waits": len(CONTESTANTS),
+}
+SMOKE = {"rounds": 1, "num_warmup": 10, "num_draws": 10, "turns": 1, "steps": 20, "effective": 1, "waits": 1}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -75,9 +83,7 @@ def measure(settings: dict[str, int]) -> dict[str, Any]:
                 samplers[one.module].append(found)
                 say(f"    {found['run_seconds']:.1f} s, {found['effective_draws_per_second']:.1f} ESS / s")
         waits = {}
-        for one in CONTESTANTS:
-            if not one.is_present:
-                continue
+        for one in [one for one in CONTESTANTS if one.is_present][: settings["waits"]]:
             say(f"from the start of the process to {settings['effective']} effective predictions: {one.title}")
             waits[one.module] = until_effective(
                 one,
