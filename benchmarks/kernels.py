@@ -4,7 +4,6 @@ The same table goes into docs/guides/choosing-a-sampler.md, between two markers.
 `--quick` only shows that everything works. Every kernel has the same settings on all problems.
 """
 
-import argparse
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import page
+from benchmarks import options, page
 from benchmarks.problems import digits, ergonet_target, regression
 from benchmarks.rounds import ROOT, effective_draws
 from benchmarks.timing import Spread
@@ -22,7 +21,8 @@ from benchmarks.uci.tables import load
 
 GUIDE = ROOT / "docs" / "guides" / "choosing-a-sampler.md"
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
-FUNNEL_DIM, GAUSSIAN_DIM = 10, 50
+FUNNEL_DIM = 10
+GAUSSIAN_SCALES = np.logspace(2, -2, 50)
 HIERARCHICAL_ROWS, HIERARCHICAL_UNITS, UCI_UNITS = 300, 16, 20
 FULL = {"rounds": 3, "num_warmup": 500, "num_draws": 500}
 SMOKE = {"rounds": 1, "num_warmup": 10, "num_draws": 10}
@@ -37,6 +37,7 @@ class Arena:
     Attributes:
         title: title of its table.
         about: a description of the problem and of the quantities whose ESS is reported.
+        deviation: what the column of the standard deviation shows; empty if there is none.
         target: makes the target.
         quantities: extracts these quantities from samples, `[chain, draw, quantity]`.
         truth: standard deviation of the first quantity, whose mean is 0; None: unknown.
@@ -47,6 +48,7 @@ class Arena:
     target: Callable[[], Any]
     quantities: Callable[[Any], np.ndarray]
     truth: float | None
+    deviation: str = ""
 
 
 def funnel() -> Any:
@@ -68,8 +70,8 @@ def scaled_gaussian() -> Any:
 
     from ergonet import Target
 
-    scales = jnp.logspace(2, -2, GAUSSIAN_DIM)
-    return Target.from_logdensity(lambda q: -0.5 * jnp.sum((q / scales) ** 2), jnp.zeros(GAUSSIAN_DIM))
+    scales = jnp.asarray(GAUSSIAN_SCALES)
+    return Target.from_logdensity(lambda q: -0.5 * jnp.sum((q / scales) ** 2), jnp.zeros(scales.size))
 
 
 def hierarchical() -> Any:
@@ -82,7 +84,7 @@ def hierarchical() -> Any:
     return model.condition(problem.x[rows], problem.y[rows], reference=problem.x_test)
 
 
-def log_precisions(samples: Any) -> np.ndarray:
+def scales_and_predictions(samples: Any) -> np.ndarray:
     """Log precisions of the noise and of the weights of every layer, and the predictions."""
     found = [values for name, values in samples.parameters().items() if name.endswith(".log_precision")]
     return np.concatenate([np.stack(found, axis=-1), samples.monitor()], axis=-1)
@@ -111,26 +113,27 @@ ARENAS = {
     ),
     "funnel": Arena(
         "A funnel",
-        f"{FUNNEL_DIM} dimensions, centered: v has sd 3, the others have sd e^(v/2). ESS and sd are those of v. An sd "
-        "well below the true 3 means that chains did not enter the neck, whatever the other columns say.",
+        f"{FUNNEL_DIM} dimensions, centered: v has sd 3, the others have sd e^(v/2). ESS: that of v.",
         funnel,
         lambda samples: np.asarray(samples.positions)[:, :, :1],
         3.0,
+        "The sd is that of v. One well below the true 3 means that chains did not enter the neck, whatever the other "
+        "columns say.",
     ),
     "gaussian": Arena(
         "A badly scaled Gaussian",
-        f"{GAUSSIAN_DIM} independent coordinates with sds from 0.01 to 100. ESS: smallest over all coordinates. The "
-        "column sd is for the widest coordinate (truth 100).",
+        f"{GAUSSIAN_SCALES.size} independent coordinates with sds from 0.01 to 100. ESS: smallest over all of them.",
         scaled_gaussian,
         lambda samples: np.asarray(samples.positions),
-        100.0,
+        float(GAUSSIAN_SCALES[0]),
+        "The sd is that of the widest coordinate (truth 100).",
     ),
     "hierarchical": Arena(
         "A stiff hierarchical network",
         f"5-{HIERARCHICAL_UNITS}-1 tanh on {HIERARCHICAL_ROWS} rows of P2, a Gamma prior on the precision of each "
         "array of weights, centered, and learned noise. ESS: smallest over the log precisions and 20 predictions.",
         hierarchical,
-        log_precisions,
+        scales_and_predictions,
         None,
     ),
     "breast-cancer": Arena(
@@ -175,21 +178,26 @@ def kernels() -> dict[str, Callable[[], Any]]:
     }
 
 
-def run_once(arena: Arena, kernel: Any, settings: Mapping[str, int], seed: int) -> dict[str, float]:
-    """Run a kernel once and return its figures; times include the warm-up, gradients are those of sampling only."""
+def sampled(target: Any, kernel: Any, settings: Mapping[str, Any], seed: int) -> Any:
+    """A silent run of 4 chains; divergences and bias are columns of the tables, not warnings."""
     import ergonet
     from ergonet._errors import SamplingWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SamplingWarning)  # divergences are a column of the table
-        samples = ergonet.sample(
-            arena.target(),
+        warnings.simplefilter("ignore", SamplingWarning)
+        return ergonet.sample(
+            target,
             kernel,
             num_warmup=settings["num_warmup"],
             num_draws=settings["num_draws"],
             seed=seed,
             progress=False,
         )
+
+
+def run_once(arena: Arena, kernel: Any, settings: Mapping[str, int], seed: int) -> dict[str, float]:
+    """Run a kernel once and return its figures; times include the warm-up, gradients are those of sampling only."""
+    samples = sampled(arena.target(), kernel, settings, seed)
     values = arena.quantities(samples)
     least, _ = effective_draws(values)
     least = least if np.isfinite(least) else 0.0
@@ -244,7 +252,8 @@ def tables(found: Mapping[str, Mapping[str, list[dict[str, float]]]], settings: 
             row += ["none" if np.isnan(accepted) else f"{accepted:.2f}", f"{spread['divergences'].median:.0f}"]
             rows.append(row if arena.truth is None else [*row, f"{spread['deviation'].median:.2f}"])
         columns = head if arena.truth is None else [*head, "sd"]
-        parts.append(f"### {arena.title}\n{textwrap.fill(arena.about, 118)}\n\n{page.table(columns, rows)}")
+        about = textwrap.fill(f"{arena.about} {arena.deviation}".strip(), 118)
+        parts.append(f"### {arena.title}\n{about}\n\n{page.table(columns, rows)}")
     return "\n".join(parts)
 
 
@@ -259,22 +268,19 @@ def write(folder: Path, record: dict[str, Any], guide: Path | None) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and write the results."""
-    parser = argparse.ArgumentParser(description="Every kernel on four networks, a funnel and a badly scaled Gaussian.")
-    parser.add_argument("--quick", action="store_true", help="a smoke run; its figures mean nothing")
+    parser = options.parser(
+        "Every kernel on four networks, a funnel and a badly scaled Gaussian.", "kernels.md and .json"
+    )
     parser.add_argument("--rounds", type=int, help=f"of all kernels, default {FULL['rounds']}")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results", help="folder of kernels.md and .json")
-    options = parser.parse_args(arguments)
-    is_default = options.out == ROOT / "docs" / "results"
-    if options.quick and is_default:
-        parser.error("`--quick` must not replace the results in docs/: give another folder with `--out`.")
-    settings = dict(SMOKE if options.quick else FULL)
-    settings |= {} if options.rounds is None else {"rounds": options.rounds}
-    words = ["python -m benchmarks.kernels", *(["--quick"] if options.quick else [])]
-    words += [f"--rounds {options.rounds}"] if options.rounds is not None else []
-    about = page.describe(" ".join(words), quick=options.quick, settings=settings)
-    found = measure(settings, quick=options.quick)
-    write(options.out, {"about": about, "kernels": found}, GUIDE if is_default else None)
-    print(f"Written: {options.out / 'kernels.md'}")
+    chosen = options.parsed(parser, arguments)
+    settings = dict(SMOKE if chosen.quick else FULL)
+    settings |= {} if chosen.rounds is None else {"rounds": chosen.rounds}
+    words = ["python -m benchmarks.kernels", *(["--quick"] if chosen.quick else [])]
+    words += [f"--rounds {chosen.rounds}"] if chosen.rounds is not None else []
+    about = page.describe(" ".join(words), quick=chosen.quick, settings=settings)
+    found = measure(settings, quick=chosen.quick)
+    write(chosen.out, {"about": about, "kernels": found}, GUIDE if chosen.out == options.RESULTS else None)
+    print(f"Written: {chosen.out / 'kernels.md'}")
 
 
 if __name__ == "__main__":

@@ -5,27 +5,22 @@ at. The bias is measured against closed forms on a Gaussian and a funnel, and ag
 P1. A run takes about ten minutes; `--quick` only shows that everything works.
 """
 
-import argparse
-import importlib
-import itertools
 import textwrap
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import page
-from benchmarks.kernels import ARENAS, GAUSSIAN_DIM, Arena
-from benchmarks.rounds import ROOT, effective_draws
+from benchmarks import options, page
+from benchmarks.kernels import ARENAS, GAUSSIAN_SCALES, Arena, sampled
+from benchmarks.rounds import effective_draws
+from ergonet._arviz import array_stats
 
 ENERGY_VARIANCES = (5e-3, 5e-4, 5e-5)
-CHAINS = 4
 FULL: dict[str, Any] = {"num_warmup": 1000, "num_draws": 5000, "ess": 40_000, "most_runs": 20}
 SMOKE: dict[str, Any] = {"num_warmup": 10, "num_draws": 20, "ess": 1, "most_runs": 1}
-TRUTH = {"gaussian": np.logspace(2, -2, GAUSSIAN_DIM), "funnel": np.array([3.0])}  # standard deviations; means are 0
+TRUTH = {"gaussian": GAUSSIAN_SCALES, "funnel": np.array([ARENAS["funnel"].truth])}  # sds; means are 0
 EXACT, BIASED = "MAMS", "MCLMC"
 KINDS = ("mean", "sd")
 
@@ -42,9 +37,8 @@ class Moments:
     @classmethod
     def of(cls, values: np.ndarray) -> "Moments":
         """Those of draws `[chain, draw, quantity]`."""
-        statistics: Any = importlib.import_module("arviz_stats.base").array_stats
-        columns = np.moveaxis(values, 2, 0)
-        errors = {kind: np.asarray(statistics.mcse(columns, chain_axis=1, draw_axis=2, method=kind)) for kind in KINDS}
+        columns, mcse = np.moveaxis(values, 2, 0), array_stats().mcse
+        errors = {kind: np.asarray(mcse(columns, chain_axis=1, draw_axis=2, method=kind)) for kind in KINDS}
         return cls(values.mean(axis=(0, 1)), errors["mean"], values.std(axis=(0, 1)), errors["sd"])
 
     @classmethod
@@ -111,33 +105,15 @@ class Row:
     bias: Bias | None
 
 
-def runs(arena: Arena, kernel: Any, settings: Mapping[str, Any]) -> Iterator[Any]:
-    """Runs of other seeds, whose chains are as many more chains."""
-    import ergonet
-    from ergonet._errors import SamplingWarning
-
-    target = arena.target()
-    for seed in itertools.count():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SamplingWarning)  # bias and divergences are the subject
-            yield ergonet.sample(
-                target,
-                kernel,
-                num_chains=CHAINS,
-                num_warmup=settings["num_warmup"],
-                num_draws=settings["num_draws"],
-                seed=seed,
-                progress=False,
-            )
-
-
 def long_run(
     arena: Arena, title: str, kernel: Any, settings: Mapping[str, Any], reference: Moments | None
 ) -> tuple[Row, Moments]:
     """Run a kernel until its smallest ESS is large enough, or `most_runs` have been made."""
     values: list[np.ndarray] = []
     gradients, steps, errors, effective = 0, [], [], 0.0
-    for samples in itertools.islice(runs(arena, kernel, settings), settings["most_runs"]):
+    target = arena.target()
+    for seed in range(settings["most_runs"]):
+        samples = sampled(target, kernel, settings, seed)
         values.append(np.asarray(arena.quantities(samples), np.float64))
         gradients += samples.gradients["sampling"]
         steps.append(float(np.mean(samples.tuning["step_size"])))
@@ -168,7 +144,7 @@ def measure(settings: Mapping[str, Any], *, quick: bool) -> dict[str, list[Row]]
     return found
 
 
-PREFACE = """Every row is made of runs of {num_chains} chains x ({num_warmup} + {num_draws}) with seeds of their own,
+PREFACE = """Every row is made of runs of 4 chains x ({num_warmup} + {num_draws}) with seeds of their own,
 until the smallest ESS of a quantity is {ess} or {most_runs} runs are over. *Mean* and *sd*: the largest difference of a
 quantity's mean or standard deviation from its reference, in standard deviations of the reference, with its Monte Carlo
 standard error in parentheses. *Average*: the differences of all standard deviations, with their signs. *Beyond error*:
@@ -185,7 +161,7 @@ factor 1 / sqrt(1 - e^2 / (12 (D - 1))) for steps of size e: *{theory}*.
 def _expected(rows: Sequence[Row]) -> str:
     """What theory says about the standard deviations of the Gaussian, at the step sizes of the rows."""
     steps = {row.kernel: row.step_size for row in rows if row.bias is not None and row.kernel != EXACT}
-    found = {kernel: 1 / np.sqrt(1 - step**2 / (12 * (GAUSSIAN_DIM - 1))) - 1 for kernel, step in steps.items()}
+    found = {kernel: 1 / np.sqrt(1 - step**2 / (12 * (GAUSSIAN_SCALES.size - 1))) - 1 for kernel, step in steps.items()}
     return "; ".join(f"{kernel}: {value:+.4f}" for kernel, value in found.items())
 
 
@@ -193,7 +169,7 @@ def tables(found: Mapping[str, Sequence[Row]], settings: Mapping[str, Any]) -> s
     """The tables in Markdown."""
     head = ("kernel", "ESS", "ESS per 1000 gradients", "step size", "energy variance")
     head += ("mean", "sd", "sd, average", "beyond error")
-    parts = [PREFACE.format(num_chains=CHAINS, theory=_expected(found["gaussian"]), **settings)]
+    parts = [PREFACE.format(theory=_expected(found["gaussian"]), **settings)]
     for name, rows in found.items():
         lines = []
         for row in rows:
@@ -219,28 +195,24 @@ def tables(found: Mapping[str, Sequence[Row]], settings: Mapping[str, Any]) -> s
                     *shown,
                 )
             )
-        against = "against long runs of MAMS" if name not in TRUTH else "against its closed form"
+        reference = "the closed form" if name in TRUTH else "long runs of MAMS"
         arena = ARENAS[name]
-        about = textwrap.fill(f"{arena.about} The reference: {against}.", 118)
+        about = textwrap.fill(f"{arena.about} Differences are from {reference}.", 118)
         parts.append(f"### {arena.title}\n{about}\n\n{page.table(head, lines)}\n")
     return "".join(parts)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and write the results."""
-    parser = argparse.ArgumentParser(description="The bias of MCLMC by its step size.")
-    parser.add_argument("--quick", action="store_true", help="a smoke run; its figures mean nothing")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results", help="folder of the page and its record")
-    options = parser.parse_args(arguments)
-    if options.quick and options.out == ROOT / "docs" / "results":
-        parser.error("`--quick` must not replace the results in docs/: give another folder with `--out`.")
-    settings = SMOKE if options.quick else FULL
-    command = "python -m benchmarks.microcanonical" + (" --quick" if options.quick else "")
-    about = page.describe(command, quick=options.quick, settings=settings)
-    found = measure(settings, quick=options.quick)
+    parser = options.parser("The bias of MCLMC by its step size.", "microcanonical.md and .json")
+    chosen = options.parsed(parser, arguments)
+    settings = SMOKE if chosen.quick else FULL
+    command = "python -m benchmarks.microcanonical" + (" --quick" if chosen.quick else "")
+    about = page.describe(command, quick=chosen.quick, settings=settings)
+    found = measure(settings, quick=chosen.quick)
     record = {"about": about, "rows": {name: [asdict(row) for row in rows] for name, rows in found.items()}}
-    page.write_measured(options.out / "microcanonical", "Bias of MCLMC", record, tables(found, settings))
-    print(f"Written: {options.out / 'microcanonical.md'}")
+    page.write_measured(chosen.out / "microcanonical", "Bias of MCLMC", record, tables(found, settings))
+    print(f"Written: {chosen.out / 'microcanonical.md'}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Steps of Ergonet and BlackJAX are timed interleaved in one process; `posteriors`
 another process.
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -18,8 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import page
-from benchmarks.rounds import ROOT
+from benchmarks import options, page
 from benchmarks.targets import Goal
 from benchmarks.timing import Spread, interleaved, ratios
 from ergonet import MLP, SGHMC, SGLD, BayesianNetwork, likelihoods, priors
@@ -47,23 +45,17 @@ interleaved. Absolute figures hold for this machine only; ratios carry over to o
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark, write the results and print which targets are met."""
-    parser = argparse.ArgumentParser(description="Speed of minibatch steps beside other libraries.")
-    parser.add_argument("--quick", action="store_true", help="a smoke run; its figures mean nothing")
+    parser = options.parser("Speed of minibatch steps beside other libraries.", "minibatches.md and .json")
     parser.add_argument("--torch-python", help="an interpreter that has `posteriors` and PyTorch; else they are absent")
-    parser.add_argument(
-        "--out", type=Path, default=ROOT / "docs" / "results", help="folder of minibatches.md and .json"
-    )
-    options = parser.parse_args(arguments)
-    if options.quick and options.out == ROOT / "docs" / "results":
-        parser.error("`--quick` must not replace the results in docs/: give another folder with `--out`.")
-    settings = SMOKE if options.quick else FULL
-    times, versions = measure(settings, options.torch_python)
-    words = "python -m benchmarks.minibatches" + (" --quick" if options.quick else "")
-    about = page.describe(words, quick=options.quick, settings=settings)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "minibatches.md").write_text(text(times, about, versions), encoding="utf-8")
+    chosen = options.parsed(parser, arguments)
+    settings = SMOKE if chosen.quick else FULL
+    times, versions = measure(settings, chosen.torch_python)
+    words = "python -m benchmarks.minibatches" + (" --quick" if chosen.quick else "")
+    about = page.describe(words, quick=chosen.quick, settings=settings)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    (chosen.out / "minibatches.md").write_text(text(times, about, versions), encoding="utf-8")
     record = {"about": about, "torch": versions, "microseconds": times}
-    (options.out / "minibatches.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+    (chosen.out / "minibatches.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
     for goal in goals(times):
         print(f"{'met    ' if goal.is_met else 'NOT MET'}  {goal.measured.median:6.2f}  {goal.what}")
 

@@ -99,7 +99,7 @@ def run_contestant(
 def until_effective(
     contestant: Contestant, problem: Problem, folder: Path, wanted: int, first: dict[str, Any], *, num_warmup: int
 ) -> dict[str, Any]:
-    """Run a sampler with as few draws as `wanted` effective ones need; returns the record of the first that has them.
+    """Run a sampler with about as few draws as `wanted` effective ones need; returns the record of the last try.
 
     Args:
         contestant: the sampler.

@@ -3,16 +3,15 @@
 Takes about half an hour. `--quick` only shows that everything works, within a minute.
 """
 
-import argparse
 import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page, startup
+from benchmarks import options, page, startup
 from benchmarks.problems import PROBLEMS
-from benchmarks.rounds import CONTESTANTS, ROOT, run_contestant, start_process, until_effective
+from benchmarks.rounds import CONTESTANTS, run_contestant, start_process, until_effective
 
 FULL = {
     "rounds": 3,
@@ -28,28 +27,23 @@ SMOKE = {"rounds": 1, "num_warmup": 10, "num_draws": 10, "turns": 1, "steps": 20
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmarks, write the results and print which targets are met."""
-    parser = argparse.ArgumentParser(description="Speed and size of Ergonet beside other samplers.")
-    parser.add_argument("--quick", action="store_true", help="a smoke run of a minute; its figures mean nothing")
+    parser = options.parser("Speed and size of Ergonet beside other samplers.", "speed.md and speed.json")
     parser.add_argument("--rounds", type=int, help=f"of all samplers, default {FULL['rounds']}")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results", help="folder of speed.md and speed.json")
-    options = parser.parse_args(arguments)
-    settings = dict(SMOKE if options.quick else FULL)
-    if options.rounds is not None:
-        if options.rounds < 1:
-            parser.error(f"`--rounds` must be at least 1, got {options.rounds}.")
-        settings["rounds"] = options.rounds
-    if options.quick and options.out == ROOT / "docs" / "results":
-        parser.error("`--quick` must not replace the results in docs/: give another folder with `--out`.")
-
-    words = ["python -m benchmarks.run", *(["--quick"] if options.quick else [])]
-    words += [f"--rounds {options.rounds}"] if options.rounds is not None else []
+    chosen = options.parsed(parser, arguments)
+    settings = dict(SMOKE if chosen.quick else FULL)
+    if chosen.rounds is not None:
+        if chosen.rounds < 1:
+            parser.error(f"`--rounds` must be at least 1, got {chosen.rounds}.")
+        settings["rounds"] = chosen.rounds
+    words = ["python -m benchmarks.run", *(["--quick"] if chosen.quick else [])]
+    words += [f"--rounds {chosen.rounds}"] if chosen.rounds is not None else []
     record = measure(settings)
-    record["about"] = page.describe(" ".join(words), quick=options.quick, settings=settings)
-    goals = page.write(options.out / "speed.md", record)
-    (options.out / "speed.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+    record["about"] = page.describe(" ".join(words), quick=chosen.quick, settings=settings)
+    goals = page.write(chosen.out / "speed.md", record)
+    (chosen.out / "speed.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
     for goal in goals:
         print(f"{'met    ' if goal.is_met else 'NOT MET'}  {goal.measured.median:6.2f}  {goal.what}")
-    print(f"Written: {options.out / 'speed.md'}")
+    print(f"Written: {chosen.out / 'speed.md'}")
 
 
 def measure(settings: dict[str, int]) -> dict[str, Any]:

@@ -6,9 +6,7 @@ chains or has low rank. Costs are counted in gradients. P2 takes several times a
 everything works.
 """
 
-import argparse
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -17,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import ergonet
-from benchmarks import page
+from benchmarks import options, page
 from benchmarks.problems import PROBLEMS, ergonet_target, to_ergonet
-from benchmarks.rounds import ROOT, effective_draws
+from benchmarks.rounds import effective_draws
 from benchmarks.timing import Spread
 from ergonet import NUTS, AbstractTarget, Target, capabilities, recipes
 
@@ -155,21 +153,17 @@ def tables(record: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and write the results."""
-    parser = argparse.ArgumentParser(description="Recipes of warm-ups on two networks.")
-    parser.add_argument("--quick", action="store_true", help="a smoke run; its figures mean nothing")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results", help="folder of warmups.md and .json")
+    parser = options.parser("Recipes of warm-ups on two networks.", "warmups.md and .json")
     parser.add_argument("--problem", choices=TITLES, help="only this one")
-    options = parser.parse_args(arguments)
-    if options.quick and options.out == ROOT / "docs" / "results":
-        parser.error("`--quick` must not replace the results in docs/: give another folder with `--out`.")
-    settings = SMOKE if options.quick else FULL
-    words = ["python -m benchmarks.warmups", *(["--quick"] if options.quick else [])]
-    words += [f"--problem {options.problem}"] if options.problem else []
-    about = page.describe(" ".join(words), quick=options.quick, settings=settings)
-    chosen = [options.problem] if options.problem else list(TITLES)
-    record = {"about": about, "problems": {name: measure_problem(name, settings) for name in chosen}}
-    page.write_measured(options.out / "warmups", "Warm-ups", record, tables(record["problems"], settings))
-    print(f"Written: {options.out / 'warmups.md'}")
+    chosen = options.parsed(parser, arguments)
+    settings = SMOKE if chosen.quick else FULL
+    words = ["python -m benchmarks.warmups", *(["--quick"] if chosen.quick else [])]
+    words += [f"--problem {chosen.problem}"] if chosen.problem else []
+    about = page.describe(" ".join(words), quick=chosen.quick, settings=settings)
+    names = [chosen.problem] if chosen.problem else list(TITLES)
+    record = {"about": about, "problems": {name: measure_problem(name, settings) for name in names}}
+    page.write_measured(chosen.out / "warmups", "Warm-ups", record, tables(record["problems"], settings))
+    print(f"Written: {chosen.out / 'warmups.md'}")
 
 
 if __name__ == "__main__":

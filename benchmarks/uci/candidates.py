@@ -18,6 +18,7 @@ from benchmarks.uci.cells import Kept, measure
 from benchmarks.uci.contestants import Contestant, candidate
 from benchmarks.uci.results import CALIBRATION, COVERAGE, CPU, ERROR, LOG_SCORE, RMSE, Results, summary
 from benchmarks.uci.tables import CLASSIFICATIONS, REGRESSIONS, load
+from ergonet.assembly.default import CROSS_VALIDATION, KERNEL, ONE_LAYER
 
 SPLITS = tuple(range(5, 10))
 STARTED = {"num_chains": 10, "num_warmup": 100, "num_draws": 100}
@@ -34,18 +35,17 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "before": {"network": {"hidden": [50]}, **CONSTANT, "kernel": {"name": "nuts"}},
 }
 """Of regressions. `default` is the command without settings, `before` was its default until 2026-11-23."""
-ONE_LAYER = {"num_chains": 4, "num_warmup": 300, "num_draws": 500, "warm_start": "adam"}
-TEMPERED = {"likelihood": {"temperature": "cross-validation"}}
+TEMPERED = {"likelihood": {"temperature": CROSS_VALIDATION}}
 CLASS_CANDIDATES: dict[str, dict[str, Any]] = {
     "classes-default": {},
     "classes-no-temperature": {"likelihood": {"temperature": 1.0}},
     "classes-no-logarithm": {"data": {"log_beyond": 0.0}},
     "classes-half-length": {
         **TEMPERED,
-        "kernel": {"name": "hmc", "num_steps": 32, "target_acceptance": 0.9},
-        "run": ONE_LAYER,
+        "kernel": {**KERNEL, "metric": "diagonal", "num_steps": 32},
+        "run": dict(ONE_LAYER),
     },
-    "classes-nuts": {**TEMPERED, "kernel": {"name": "nuts"}, "run": ONE_LAYER},
+    "classes-nuts": {**TEMPERED, "kernel": {"name": "nuts"}, "run": dict(ONE_LAYER)},
     "classes-narrow-prior": {"prior": {"scale": 4.0}},
 }
 """Of classifications. `classes-default` is the command without settings."""
