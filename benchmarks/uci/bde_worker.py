@@ -1,7 +1,8 @@
 """sklearn-contrib-bde in a process and an environment of its own: it imports nothing of this repository.
 
 `python bde_worker.py SPLIT.npz OUT.npz SETTINGS` with the settings as JSON. Inputs and targets are scaled, as in the
-script of its paper; the predictions are the mixture over all members and draws.
+script of its paper; the predictions are the mixture over all members and draws. Members whose predictions are not
+finite are left out, in its favor, and counted.
 """
 
 import importlib
@@ -23,9 +24,11 @@ def main(split: str, out: str, settings: str) -> None:
     model = bde.BdeRegressor(loss=loss, **json.loads(settings))
     model.fit(x=(x_train - center) / scale, y=(y_train - mean) / sd)
     raw = np.asarray(model.predict((x_test - center) / scale, raw=True), np.float64)
-    flat = raw.reshape(-1, *raw.shape[2:])  # [member and draw, row, (mean, unconstrained sd)]
+    is_finite = np.isfinite(raw).all(axis=(1, 2, 3))  # by member
+    flat = raw[is_finite].reshape(-1, *raw.shape[2:])  # [member and draw, row, (mean, unconstrained sd)]
     sds = np.logaddexp(flat[:, :, 1], 0.0) + 1e-6
-    np.savez(out, means=mean + sd * flat[:, :, 0], sds=sd * sds)
+    chosen = json.dumps({"members": int(is_finite.sum()), "of": len(raw)})
+    np.savez(out, means=mean + sd * flat[:, :, 0], sds=sd * sds, chosen=chosen)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from benchmarks.rounds import ROOT
 from benchmarks.uci.contestants import COMMAND, Contestant, time_limit
 from benchmarks.uci.scores import score
 from benchmarks.uci.tables import Split
+from ergonet._errors import DataError
 from ergonet.runs.toml import to_toml
 
 GRACE = 120  # seconds after the time limit of the command
@@ -150,7 +151,10 @@ def _run_peer(contestant: Contestant, split: Split, folder: Path) -> Outcome:
     with np.load(out) as content:
         predictions = {name: content[name] for name in content.files}
     notes = {"chosen": json.loads(str(predictions.pop("chosen")))} if "chosen" in predictions else {}
-    return seconds, cpu_seconds, score(predictions, split.y_test), "", notes
+    try:
+        return seconds, cpu_seconds, score(predictions, split.y_test), "", notes
+    except DataError as error:
+        return seconds, cpu_seconds, {}, f"its predictions cannot be scored: {error}"[:300], notes
 
 
 def _run_ours(contestant: Contestant, split: Split, folder: Path) -> Outcome:

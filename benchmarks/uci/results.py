@@ -85,6 +85,11 @@ class Results:
             if (one, table_name) == (contestant, name) and not cell.failed
         }
 
+    def is_compared(self, peer: str, name: str) -> bool:
+        """Whether a peer was run on every standard split, and did not fail on all of them."""
+        cells = [self.cells.get((peer, name, split)) for split in STANDARD_SPLITS]
+        return None not in cells and not all(cell.failed for cell in cells if cell is not None)
+
     def differences(self, figure: Figure, peer: str, name: str) -> np.ndarray:
         """Our figure minus a peer's, for every split that both have."""
         mine, theirs = self.values(figure, OURS, name), self.values(figure, peer, name)
@@ -119,10 +124,14 @@ def count_goal(what: str, wanted: int, verdicts: dict[str, bool | None]) -> Goal
 def _judge(
     results: Results, names: Iterable[str], peers: Iterable[str], is_good: Callable[[str, str], bool], figure: Figure
 ) -> dict[str, bool | None]:
-    """For every table whether the condition holds against all peers; None if a split is missing."""
+    """For every table whether the condition holds against all peers; None if a split is missing.
+
+    A split on which a peer failed is left out of its differences; one on which we failed counts as missing.
+    """
     verdicts: dict[str, bool | None] = {}
     for name in names:
-        complete = all(len(results.differences(figure, peer, name)) == len(STANDARD_SPLITS) for peer in peers)
+        ours_complete = len(results.values(figure, OURS, name)) == len(STANDARD_SPLITS)
+        complete = ours_complete and all(results.is_compared(peer, name) for peer in peers)
         verdicts[name] = all(is_good(peer, name) for peer in peers) if complete else None
     return verdicts
 

@@ -165,9 +165,19 @@ def likelihood(choice: Any, task: Task) -> AbstractLikelihood:
 
 
 def _at_one(choice: Any) -> Any:
-    """The choice of a likelihood, with a temperature of 1 until cross-validation has found it."""
-    is_open = isinstance(choice, Mapping) and choice.get("temperature") == CROSS_VALIDATION
-    return {**choice, "temperature": 1.0} if is_open else choice
+    """The choice of a likelihood, with a temperature of 1 until cross-validation has found it.
+
+    Raises:
+        SettingError: there is label noise already, which cross-validation finds, too.
+    """
+    if not (isinstance(choice, Mapping) and choice.get("temperature") == CROSS_VALIDATION):
+        return choice
+    if "label_noise" in choice:
+        raise SettingError(
+            f"`temperature = {CROSS_VALIDATION!r}` finds the label noise, too. Leave out `label_noise`, or give "
+            f"`temperature` a number."
+        )
+    return {**choice, "temperature": 1.0}
 
 
 def _without_units(choice: Any) -> tuple[Any, str]:
@@ -264,14 +274,16 @@ def left_open(given: Settings) -> list[str]:
 def _chosen_likelihood(given: Any, default: Default, table: Table, *, is_own: bool) -> Any:
     """The likelihood, with the floor of the table if its noise depends on the row.
 
-    A temperature that cross-validation finds belongs to the default's kernel, so it does not come with the user's own.
+    A temperature that cross-validation finds belongs to the default's kernel, so it does not come with the user's own,
+    nor with label noise that the user has given.
     """
     if table.task == COUNT or not (given is None or isinstance(given, Mapping | str)):
         return given
     named = {"name": given} if isinstance(given, str) else dict(given or {})
     if table.task == "classification":
         has_one = "temperature" in LIKELIHOODS.settings(named.get("name", "categorical"))
-        return named if is_own or not has_one else {**default.likelihood, **named}
+        is_given = is_own or "label_noise" in named
+        return named if is_given or not has_one else {**default.likelihood, **named}
     if not set(named) - {"units", "floor"}:
         named = {"name": default.likelihood["name"], **named}
     if named.get("name") != HETEROSCEDASTIC or "floor" in named:

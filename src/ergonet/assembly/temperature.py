@@ -1,9 +1,9 @@
-"""The temperature of the class probabilities of a fit, by cross-validation with short chains.
+"""Temperature and label noise of the class probabilities of a fit, by cross-validation with short chains.
 
 A posterior average may be too sure or, where labels are clean, not sure enough, and neither the training rows nor the
 prior can tell (Guo2017, and Wenzel2020 for the same in other words). So each fifth of the rows is predicted by one
-short chain given the others, and the temperature is the one with the lowest negative log probability of all of them.
-These chains run the programs of the fit, so nothing is compiled for them. The draws of the fit do not depend on it.
+short chain given the others, and both are those with the lowest negative log probability of all of them. These chains
+run the programs of the fit, so nothing is compiled for them. The draws of the fit do not depend on it.
 """
 
 import dataclasses
@@ -23,15 +23,15 @@ from ergonet.models.leaving_out import without
 from ergonet.models.network_posterior import NetworkPosterior
 from ergonet.models.weighting import Weighted
 from ergonet.prediction.predictive import predict
-from ergonet.prediction.recalibration import FEWEST_ROWS, Temperature, recalibrate_classes
+from ergonet.prediction.recalibration import FEWEST_ROWS, ClassCalibration, recalibrate_classes
 from ergonet.samplers.base import AbstractKernel
 
 if TYPE_CHECKING:
     from ergonet.draws.samples import Samples
 
 NUM_FOLDS = 5
-ONE_FOLD_ABOVE = 5000  # rows: a fifth of them is enough to find one number
-MOST_WARMUP, MOST_DRAWS = 60, 40
+ONE_FOLD_ABOVE = 5000  # rows: a fifth of them is enough to find two numbers
+MOST_WARMUP, MOST_DRAWS = 60, 100
 TIME_SHARE = 0.25  # of the time left
 FOLDS = 0x466F6C64  # purpose of their seeds
 
@@ -41,18 +41,18 @@ class Found:
     """What cross-validation has found.
 
     Attributes:
-        temperature: the temperature; None: it could not be found, and the probabilities stay as they are.
+        calibration: temperature and label noise; None: they could not be found, and the probabilities stay as they are.
         sentence: what was done, or why not.
     """
 
-    temperature: Temperature | None
+    calibration: ClassCalibration | None
     sentence: str
 
 
 def settled(
     settings: Settings, posterior: Any, labels: np.ndarray, kernel: Any, *, seconds: float | None = None
 ) -> tuple[Settings, str]:
-    """Settings with a temperature in place of `CROSS_VALIDATION`, and what was done; others as they are, and "".
+    """Settings with numbers in place of `CROSS_VALIDATION`, and what was done; others as they are, and "".
 
     The arguments are those of `cross_validated`.
     """
@@ -60,14 +60,16 @@ def settled(
     if not (isinstance(choice, Mapping) and choice.get("temperature") == CROSS_VALIDATION):
         return settings, ""
     found = cross_validated(posterior, labels, kernel, settings.run, seconds=seconds)
-    value = 1.0 if found.temperature is None else found.temperature.value
-    return dataclasses.replace(settings, likelihood={**choice, "temperature": value}), found.sentence
+    numbers = {"temperature": 1.0}
+    if found.calibration is not None:
+        numbers = {"temperature": found.calibration.temperature, "label_noise": found.calibration.label_noise}
+    return dataclasses.replace(settings, likelihood={**choice, **numbers}), found.sentence
 
 
 def cross_validated(
     posterior: Any, labels: np.ndarray, kernel: Any, run: RunSettings, *, seconds: float | None = None
 ) -> Found:
-    """Find the temperature.
+    """Find temperature and label noise.
 
     Args:
         posterior: the posterior of the fit, of a network with a temperature of 1.
@@ -77,9 +79,9 @@ def cross_validated(
         seconds: time left for the fit, of which a quarter may be used; None: no limit.
     """
     if not isinstance(posterior, NetworkPosterior) or not isinstance(kernel, AbstractKernel):
-        return Found(None, "Probabilities have no temperature: cross-validation needs all rows in memory at once.")
+        return Found(None, "Probabilities stay as they are: cross-validation needs all rows in memory at once.")
     if (reason := _unsuited(posterior, labels)) is not None:
-        return Found(None, f"Probabilities have no temperature: {reason}.")
+        return Found(None, f"Probabilities stay as they are: {reason}.")
     folds = _folds(labels, seed=derived_seed(run.seed, FOLDS))
     chosen = folds[:1] if len(labels) > ONE_FOLD_ABOVE else folds
     each = None if seconds is None else TIME_SHARE * seconds * min(num_cores(), len(chosen)) / len(chosen)
@@ -96,13 +98,12 @@ def cross_validated(
             with worker_pool(num_cores()) as pool:
                 rest = list(pool.map(predicted, range(1, len(chosen))))
     except ErgonetError as error:
-        return Found(None, f"Probabilities have no temperature: cross-validation did not work. {error}")
+        return Found(None, f"Probabilities stay as they are: cross-validation did not work. {error}")
     rows = np.concatenate(chosen)
     found = recalibrate_classes(np.concatenate([first, *rest]), labels[rows])
     return Found(
         found,
-        f"Probabilities to the power 1/{found.value:.3g}, normalized: a temperature by cross-validation with "
-        f"{len(rows)} rows, better there by {found.gain:.3f} nats per row.",
+        f"By cross-validation with {len(rows)} rows, {found.what}: better there by {found.gain:.3f} nats per row.",
     )
 
 

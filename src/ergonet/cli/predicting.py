@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ergonet.datasets.preprocessing import Preprocessing
-    from ergonet.prediction.recalibration import Levels, Temperature
+    from ergonet.prediction.recalibration import ClassCalibration, Levels
     from ergonet.prediction.units import UnitsPredictor
 
 LEVELS = (0.05, 0.95)
@@ -38,7 +38,7 @@ class Columns:
 
     levels: tuple[float, ...] | None = None
     num_draws: int = 0
-    recalibration: "Temperature | Levels | None" = None
+    recalibration: "ClassCalibration | Levels | None" = None
 
     @classmethod
     def parse(cls, quantiles: str | None, draws: int) -> "Columns":
@@ -145,7 +145,7 @@ def table_of(
 
 
 def _recalibrated(
-    predictor: "UnitsPredictor", x: "np.ndarray", levels: tuple[float, ...], found: "Temperature | Levels | None"
+    predictor: "UnitsPredictor", x: "np.ndarray", levels: tuple[float, ...], found: "ClassCalibration | Levels | None"
 ) -> Any:
     """The prediction with the class probabilities, or at the levels, of a recalibration."""
     from ergonet.prediction.recalibration import Levels

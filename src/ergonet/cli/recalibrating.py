@@ -13,7 +13,7 @@ from ergonet.cli.options import Run
 from ergonet.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
-    from ergonet.prediction.recalibration import Levels, Temperature
+    from ergonet.prediction.recalibration import ClassCalibration, Levels
     from ergonet.runs.directory import Fitted
 
 
@@ -27,9 +27,9 @@ def recalibrate(
 ) -> None:
     """Recalibrate what `ergonet predict` states, on the rows of FILE, which must not have been used for anything else.
 
-    Classes get a temperature, quantiles of numbers other levels; means, standard deviations and the draws stay as they
-    are. RUN records it, predictions and the report say it, and added draws end it. The scores of the report are those
-    before it.
+    Classes get a temperature and label noise, quantiles of numbers other levels; means, standard deviations and the
+    draws stay as they are. RUN records it, predictions and the report say it, and added draws end it. The scores of the
+    report are those before it.
     """
     from ergonet.runs.claiming import claim_to_continue
 
@@ -40,7 +40,7 @@ def recalibrate(
             sys.stdout.write(f"{visible(_recorded(RunDirectory(claim.folder), rows))}\n")
 
 
-def read(directory: RunDirectory) -> "Temperature | Levels | None":
+def read(directory: RunDirectory) -> "ClassCalibration | Levels | None":
     """How the predictions of a run are recalibrated; None if they are not.
 
     Raises:
@@ -85,7 +85,7 @@ def _recorded(directory: RunDirectory, rows: str | None) -> str:
     return f"{said}\nReport: {directory.report}"
 
 
-def _found(fitted: "Fitted", rows: str) -> "Temperature | Levels":
+def _found(fitted: "Fitted", rows: str) -> "ClassCalibration | Levels":
     from ergonet.datasets.readers import read_table
     from ergonet.diagnostics.finding import FALLBACK
     from ergonet.prediction.pit import probability_transform

@@ -18,7 +18,7 @@ from ergonet.runs.directory import Fitted, RunDirectory
 if TYPE_CHECKING:
     import numpy as np
 
-    from ergonet.prediction.recalibration import Levels, Temperature
+    from ergonet.prediction.recalibration import ClassCalibration, Levels
 
 MOST_ROWS, MOST_BYTES = 4096, 4 * 2**20  # of a request
 MOST_AT_ONCE = 64  # requests; others are told to come back
@@ -38,7 +38,7 @@ model.
 class Service:
     """A run, ready to predict."""
 
-    def __init__(self, fitted: Fitted, most_rows: int, recalibration: "Temperature | Levels | None" = None):
+    def __init__(self, fitted: Fitted, most_rows: int, recalibration: "ClassCalibration | Levels | None" = None):
         """Read the draws, and compile the program for one row.
 
         Args:

@@ -63,6 +63,13 @@ def positive_number(given: Any, owner: str) -> np.ndarray:
     return np.asarray(given, np.float64)
 
 
+def share(given: Any, owner: str) -> np.ndarray:
+    """A number in [0, 1), as an array `[]`."""
+    if not (is_number(given) and 0 <= given < 1):
+        raise SettingError(f"`{owner}` must be a number of at least 0 and below 1, got {shown(given)}.")
+    return np.asarray(given, np.float64)
+
+
 def checked_rows(name: str, value: Any) -> np.ndarray:
     """Inputs in the precision of JAX, by rows.
 

@@ -27,8 +27,8 @@ class Delegated(AbstractLikelihood):
         return self.likelihood.lacks_conjugacy
 
     @property
-    def stated_temperature(self) -> AnyArray | None:
-        return self.likelihood.stated_temperature
+    def calibration(self) -> tuple[AnyArray, AnyArray] | None:
+        return self.likelihood.calibration
 
     def num_outputs(self, num_targets: int) -> int:
         return self.likelihood.num_outputs(num_targets)

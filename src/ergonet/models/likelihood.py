@@ -45,8 +45,8 @@ class AbstractLikelihood(eqx.Module):
         return ""
 
     @property
-    def stated_temperature(self) -> AnyArray | None:
-        """The temperature of predicted class probabilities; None: they are stated as the posterior has them."""
+    def calibration(self) -> tuple[AnyArray, AnyArray] | None:
+        """Temperature and label noise of predicted class probabilities; None: they are those of the posterior."""
         return None
 
     @abc.abstractmethod

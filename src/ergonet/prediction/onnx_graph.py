@@ -224,14 +224,19 @@ def _conditional(graph: _Graph, model: BayesianNetwork, outputs: str, own: Any) 
 
 
 def _stated(graph: _Graph, model: BayesianNetwork, average: str) -> str:
-    """Average probabilities `[classes, rows]` after the likelihood's temperature, if it has one."""
-    temperature = model.likelihood.stated_temperature
-    if temperature is None:
+    """Average probabilities `[classes, rows]` after the likelihood's temperature and label noise, if it has them."""
+    if model.likelihood.calibration is None:
         return average
+    assert isinstance(model.network, MLP)  # as `_require_exportable` has checked
+    temperature, label_noise = (np.asarray(one, np.float32) for one in model.likelihood.calibration)
     smallest = graph.constant(np.array(np.finfo(np.float32).tiny, np.float32))
     logs = graph.add("Log", graph.add("Max", average, smallest))
-    scaled = graph.add("Div", logs, graph.constant(np.asarray(temperature, np.float32)))
-    return graph.add("Softmax", scaled, attributes={"axis": 0})
+    scaled = graph.add("Div", logs, graph.constant(temperature))
+    powers = graph.add("Softmax", scaled, attributes={"axis": 0})
+    if label_noise == 0:
+        return powers
+    certain = graph.add("Mul", powers, graph.constant(1 - label_noise))
+    return graph.add("Add", certain, graph.constant(label_noise / np.float32(max(2, model.network.sizes[-1]))))
 
 
 def _part(graph: _Graph, values: str, start: int, count: int) -> str:

@@ -30,7 +30,7 @@ from ergonet.models.weighting import unweighted
 from ergonet.prediction.chunks import SIMULATED_ROWS, Rows, draw_chunks, held_chunks, readable
 from ergonet.prediction.members import MemberDensities
 from ergonet.prediction.moments import Moments, part_of, unpacked
-from ergonet.prediction.probabilities import entropy_of, power
+from ergonet.prediction.probabilities import entropy_of, log_with_label_noise, power, with_label_noise
 from ergonet.prediction.quantiles import mixture_quantiles
 
 QUANTILE_BYTES = 128 * 2**20  # limit on the outputs of all draws for one chunk of rows, which quantiles need
@@ -57,8 +57,8 @@ class Prediction:
         members: `log_density` of the draws in the first and the second half of each chain, `[chain, 2, rows]`, minus
             infinity for halves of weight 0; None unless `y` was given.
 
-    Where the likelihood has a temperature, `mean`, `log_density` and `entropy` are those after it, `expected_entropy`
-    is the same share of the entropy as before, and `function_sd` and `members` are those before.
+    Where the likelihood has a temperature or label noise, `mean`, `log_density` and `entropy` are those after it,
+    `expected_entropy` is the same share of the entropy as before, and `function_sd` and `members` are those before.
     """
 
     mean: np.ndarray
@@ -246,10 +246,13 @@ def join(
     members = rows("members") if "members" in parts[0] else None
     if model.likelihood.is_classification:
         expected = rows("entropy")
-        if (temperature := model.likelihood.stated_temperature) is not None:
-            stated, log_sum = power(mean, 1 / float(temperature))
+        if (calibration := model.likelihood.calibration) is not None:
+            temperature, label_noise = map(float, calibration)
+            powers, log_sum = power(mean, 1 / temperature)
+            stated = with_label_noise(powers, label_noise)
             expected = expected * entropy_of(stated) / np.maximum(entropy_of(mean), np.finfo(mean.dtype).tiny)
-            log_density = None if log_density is None else log_density / float(temperature) - log_sum
+            if log_density is not None:
+                log_density = log_with_label_noise(log_density / temperature - log_sum, label_noise, mean.shape[1])
             mean = stated
         return Prediction(
             mean=mean,

@@ -1,4 +1,4 @@
-"""Class probabilities as arrays: their powers and their entropy."""
+"""Class probabilities as arrays: how they are stated under a temperature and label noise, and their entropy."""
 
 import numpy as np
 from jaxtyping import Float
@@ -17,6 +17,20 @@ def power(probabilities: Probabilities, exponent: float) -> tuple[Probabilities,
     raised = exponent * logs_of(probabilities)
     log_sum = logsumexp(raised, axis=1)
     return np.exp(raised - log_sum[:, None]), log_sum
+
+
+def with_label_noise(probabilities: Probabilities, label_noise: float) -> Probabilities:
+    """Probabilities of labels, of which such a share says nothing."""
+    return (1 - label_noise) * probabilities + label_noise / probabilities.shape[1]
+
+
+def log_with_label_noise(
+    log_probability: Float[np.ndarray, "rows"], label_noise: float, num_classes: int
+) -> Float[np.ndarray, "rows"]:
+    """The logarithm of `with_label_noise` of one class of each row, from that of its probability."""
+    if label_noise == 0:
+        return log_probability
+    return np.logaddexp(np.log1p(-label_noise) + log_probability, np.log(label_noise / num_classes))
 
 
 def entropy_of(probabilities: Probabilities) -> Float[np.ndarray, "rows"]:

@@ -1,50 +1,68 @@
 """Recalibration on held-out rows: an explicit step, after which scores need rows that were used for neither.
 
-Probabilities of classes get a temperature (Guo2017), quantiles of real targets other levels (Kuleshov2018). Neither
-changes the order of classes or values, and neither belongs to the posterior: name it beside every figure made with it.
+Probabilities of classes get a temperature (Guo2017) and label noise, quantiles of real targets other levels
+(Kuleshov2018). Neither changes the order of classes or values, and neither belongs to the posterior: name it beside
+every figure made with it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax
 
 from ergonet._errors import SettingError
 from ergonet.prediction.calibration import check_classification, finite_array
-from ergonet.prediction.probabilities import logs_of, power
+from ergonet.prediction.probabilities import log_with_label_noise, logs_of, power, with_label_noise
 
 _RANGE = (-4.0, 4.0)  # of the logarithm of a temperature
+_LARGEST_NOISE = 0.9
+_FIRST_NOISE = (0.003, 0.05)  # where the search begins
 FEWEST_ROWS = 50
 
 
 @dataclass(frozen=True)
-class Temperature:
-    """Class probabilities to the power 1 / temperature, normalized.
+class ClassCalibration:
+    """Class probabilities to the power 1 / temperature, normalized, of which label noise takes a share.
+
+    With label noise e and K classes, p becomes (1 - e) p + e / K. A few wrong labels make every temperature too high,
+    because a confident prediction must not miss one of them; a share of noise leaves the other rows as sure as they
+    are.
 
     Attributes:
-        value: the temperature; above 1 it makes probabilities less sure.
-        rows: number of held-out rows on which it was chosen.
-        gain: by how much it lowered the negative log probability of a row there, in nats; at least 0.
+        temperature: the temperature; above 1 it makes probabilities less sure.
+        label_noise: share of rows whose label says nothing, in [0, 1).
+        rows: number of held-out rows on which they were chosen.
+        gain: by how much they lowered the negative log probability of a row there, in nats; at least 0.
     """
 
-    value: float
+    temperature: float
+    label_noise: float
     rows: int
     gain: float
 
     def __call__(self, probabilities: np.ndarray) -> Float[np.ndarray, "rows classes"]:
         """Recalibrated probabilities, ``[rows, classes]``."""
-        return power(finite_array(probabilities, "probabilities", 2), 1 / self.value)[0]
+        powers, _ = power(finite_array(probabilities, "probabilities", 2), 1 / self.temperature)
+        return with_label_noise(powers, self.label_noise)
 
     def to_table(self) -> dict[str, Any]:
         """For `from_table`."""
-        return {"temperature": self.value, "rows": self.rows, "gain": self.gain}
+        return asdict(self)
 
     def __str__(self) -> str:
-        return f"Recalibrated on {self.rows} held-out rows: probabilities to the power 1/{self.value:.3g}, normalized."
+        return f"Recalibrated on {self.rows} held-out rows: {self.what}."
+
+    @property
+    def what(self) -> str:
+        """What is done, as words of a sentence."""
+        if self.temperature == 1 and self.label_noise == 0:
+            return "probabilities stay as they are"
+        said = f"probabilities to the power 1/{self.temperature:.3g}, normalized"
+        return said + (f", with {100 * self.label_noise:.2g} % label noise" if self.label_noise else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +103,7 @@ class Levels:
         )
 
 
-def from_table(found: Mapping[str, Any]) -> Temperature | Levels:
+def from_table(found: Mapping[str, Any]) -> ClassCalibration | Levels:
     """The recalibration of which this is the `to_table`.
 
     Raises:
@@ -95,18 +113,21 @@ def from_table(found: Mapping[str, Any]) -> Temperature | Levels:
     """
     rows = int(found["rows"])
     if "temperature" in found:
-        value = float(found["temperature"])
-        if not (0 < value < float("inf") and rows > 0):
-            raise ValueError(f"temperature {value}, {rows} rows")
-        return Temperature(value, rows, float(found["gain"]))
+        temperature, label_noise = float(found["temperature"]), float(found.get("label_noise", 0.0))
+        if not (0 < temperature < float("inf") and 0 <= label_noise < 1 and rows > 0):
+            raise ValueError(f"temperature {temperature}, label noise {label_noise}, {rows} rows")
+        return ClassCalibration(temperature, label_noise, rows, float(found["gain"]))
     stated, observed = (np.asarray(found[name], np.float64) for name in ("stated", "observed"))
     if stated.shape != observed.shape or rows < 1 or not all((np.diff(one) >= 0).all() for one in (stated, observed)):
         raise ValueError("levels that do not ascend")
     return Levels(stated, observed, rows)
 
 
-def recalibrate_classes(probabilities: np.ndarray, truth: np.ndarray) -> Temperature:
-    """Choose the temperature with the smallest negative log probability of held-out rows.
+def recalibrate_classes(probabilities: np.ndarray, truth: np.ndarray) -> ClassCalibration:
+    """Choose temperature and label noise by the negative log probability of held-out rows.
+
+    Neither, the temperature alone, or both: each of them must lower the sum over n rows by more than log(n) / 2
+    (the BIC of Schwarz1978), so that few rows do not make something of a chance.
 
     Args:
         probabilities: predicted for rows that were not used for fitting, ``[rows, classes]``.
@@ -118,15 +139,29 @@ def recalibrate_classes(probabilities: np.ndarray, truth: np.ndarray) -> Tempera
     """
     probabilities, truth = check_classification(probabilities, truth)
     _require_rows(len(truth))
-    logs, rows = logs_of(probabilities), np.arange(len(truth))
+    logs, rows, num_classes = logs_of(probabilities), np.arange(len(truth)), probabilities.shape[1]
 
-    def surprise(log_temperature: float) -> float:
-        return float(-log_softmax(logs / np.exp(log_temperature), axis=1)[rows, truth].mean())
+    def surprise(log_temperature: float, label_noise: float = 0.0) -> float:
+        log_probability = log_softmax(logs / np.exp(log_temperature), axis=1)[rows, truth]
+        return float(-log_with_label_noise(log_probability, label_noise, num_classes).mean())
 
-    best: Any = minimize_scalar(surprise, bounds=_RANGE, method="bounded", options={"xatol": 1e-6})
-    found = float(best.x)
-    gain = surprise(0.0) - surprise(found)
-    return Temperature(float(np.exp(found)), len(truth), gain) if gain > 0 else Temperature(1.0, len(truth), 0.0)
+    alone: Any = minimize_scalar(surprise, bounds=_RANGE, method="bounded", options={"xatol": 1e-6})
+    both: list[Any] = [
+        minimize(
+            lambda pair: surprise(*pair),
+            (float(alone.x), first),
+            method="Nelder-Mead",
+            bounds=(_RANGE, (0.0, _LARGEST_NOISE)),
+            options={"xatol": 1e-6, "fatol": 1e-9},
+        )
+        for first in _FIRST_NOISE
+    ]
+    candidates = [(0.0, 0.0), (float(alone.x), 0.0), *(tuple(map(float, one.x)) for one in both)]
+    price = 0.5 * np.log(len(truth)) / len(truth)
+    costs = [surprise(*pair) + price * number for pair, number in zip(candidates, (0, 1, 2, 2), strict=True)]
+    log_temperature, label_noise = candidates[int(np.argmin(costs))]
+    gain = surprise(0.0) - surprise(log_temperature, label_noise)
+    return ClassCalibration(float(np.exp(log_temperature)), label_noise, len(truth), gain)
 
 
 def recalibrate_levels(transform: np.ndarray) -> Levels:

@@ -270,16 +270,17 @@ def _described(settings: Mapping[str, Any], *names: str) -> str:
 
 
 def _stated(settings: Mapping[str, Any]) -> str:
-    """What the temperature of a likelihood of classes does to the probabilities that are stated."""
+    """What temperature and label noise of a likelihood of classes do to the probabilities that are stated."""
     likelihood = settings.get("likelihood")
-    temperature = likelihood.get("temperature") if isinstance(likelihood, Mapping) else None
-    if not isinstance(temperature, float) or temperature == 1.0:
-        return ""
-    sure = "surer" if temperature < 1 else "less sure"
-    return (
-        f"averages over the draws to the power 1/{temperature:.3g}, normalized, which makes them {sure}. Scores and "
-        f"pictures here are those after it."
-    )
+    found = likelihood if isinstance(likelihood, Mapping) else {}
+    temperature, label_noise = (found.get(name) for name in ("temperature", "label_noise"))
+    said: list[str] = []
+    if isinstance(temperature, float) and temperature != 1.0:
+        sure = "surer" if temperature < 1 else "less sure"
+        said.append(f"averages over the draws to the power 1/{temperature:.3g}, normalized, which makes them {sure}")
+    if isinstance(label_noise, float) and label_noise > 0:
+        said.append(f"with {100 * label_noise:.2g} % label noise: so many labels are taken to say nothing")
+    return f"{', '.join(said)}. Scores and pictures here are those after it." if said else ""
 
 
 def _recalibration(metrics: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The temperature of class probabilities: found by cross-validation, recorded, and applied wherever they are stated."""
+"""Temperature and label noise of class probabilities: found by cross-validation, recorded, and applied to them all."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from ergonet._errors import SamplingWarning, SettingError
 from ergonet.assembly import temperature
 from ergonet.assembly.default import CROSS_VALIDATION
 from ergonet.assembly.settings import RunSettings, resolve
-from ergonet.prediction.probabilities import entropy_of, power
+from ergonet.prediction.probabilities import entropy_of, log_with_label_noise, power, with_label_noise
 
 RNG = np.random.default_rng(0)
 ROWS = 150
@@ -31,14 +31,15 @@ def found(model, y, run=RUN, **more):
 
 def test_clean_labels_under_a_narrow_prior_are_stated_surer_and_noisy_ones_under_a_wide_prior_less_sure():
     narrow = found(network(0.15), CLEAN)
-    assert narrow.temperature is not None
-    assert narrow.temperature.value < 0.5
-    assert narrow.temperature.gain > 0.1
-    assert f"1/{narrow.temperature.value:.3g}" in narrow.sentence
+    assert narrow.calibration is not None
+    assert narrow.calibration.temperature < 0.5
+    assert narrow.calibration.gain > 0.1
+    assert f"1/{narrow.calibration.temperature:.3g}" in narrow.sentence
     noisy = RNG.integers(0, 2, ROWS).astype(np.int32)
     wide = found(network(20.0), noisy)
-    assert wide.temperature is not None
-    assert wide.temperature.value > 1.5
+    assert wide.calibration is not None
+    uniform = wide.calibration(np.array([[0.99, 0.01]]))
+    assert uniform.max() < 0.8
 
 
 def test_every_row_is_left_out_once_and_every_class_is_in_every_fold():
@@ -65,16 +66,14 @@ def test_where_it_cannot_be_found_probabilities_stay_as_they_are(count, weights,
 
 def test_a_time_limit_ends_it_without_an_error():
     result = found(network(1.0), CLEAN, run=dataclasses.replace(RUN, num_warmup=10**6), seconds=1e-3)
-    assert result.temperature is None
+    assert result.calibration is None
     assert "cross-validation did not work" in result.sentence
 
 
 def test_draws_do_not_depend_on_it():
     draws = [
         sample(
-            BayesianNetwork(MLP((2, 4, 2)), priors.Normal(1.0), likelihoods.Categorical(temperature=one)).condition(
-                X, CLEAN
-            ),
+            BayesianNetwork(MLP((2, 4, 2)), priors.Normal(1.0), likelihoods.Categorical(*one)).condition(X, CLEAN),
             KERNEL,
             num_chains=1,
             num_warmup=10,
@@ -82,22 +81,25 @@ def test_draws_do_not_depend_on_it():
             seed=0,
             progress=False,
         ).positions
-        for one in (1.0, 0.3)
+        for one in ((1.0, 0.0), (0.3, 0.2))
     ]
     np.testing.assert_array_equal(*draws)
 
 
 @pytest.mark.parametrize("likelihood", [likelihoods.Categorical, likelihoods.Bernoulli])
-def test_predictions_are_powers_of_the_average(likelihood):
+@pytest.mark.parametrize("label_noise", [None, 0.1])
+def test_predictions_are_powers_of_the_average_with_label_noise(likelihood, label_noise):
     outputs = 1 if likelihood is likelihoods.Bernoulli else 2
     plain, cold = (
-        BayesianNetwork(MLP((2, 4, outputs)), priors.Normal(1.0), likelihood(temperature=one)) for one in (None, 0.5)
+        BayesianNetwork(MLP((2, 4, outputs)), priors.Normal(1.0), likelihood(*one))
+        for one in ((None, None), (0.5, label_noise))
     )
     samples = sample(
         plain.condition(X, CLEAN), KERNEL, num_chains=2, num_warmup=10, num_draws=20, seed=0, progress=False
     )
     before, after = (predict(samples, X, model=model, y=CLEAN) for model in (plain, cold))
-    expected = before.mean**2 / (before.mean**2).sum(axis=1, keepdims=True)
+    noise = label_noise or 0.0
+    expected = (1 - noise) * before.mean**2 / (before.mean**2).sum(axis=1, keepdims=True) + noise / 2
     np.testing.assert_allclose(after.mean, expected, rtol=1e-5)
     assert after.log_density is not None
     np.testing.assert_allclose(after.log_density, np.log(expected[np.arange(ROWS), CLEAN]), rtol=1e-4, atol=1e-5)
@@ -115,6 +117,33 @@ def test_powers_of_probabilities_of_zero():
     assert log_sum[1] == pytest.approx(np.log(2 * 0.5**0.5))
 
 
+def test_log_probabilities_far_below_the_range_of_numbers_have_label_noise():
+    logs = np.array([-2000.0, 0.0])
+    np.testing.assert_allclose(log_with_label_noise(logs, 0.1, 5), np.log([0.02, 0.92]))
+    np.testing.assert_array_equal(log_with_label_noise(logs, 0.0, 5), logs)
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.0, float("nan"), "some"])
+def test_label_noise_out_of_range_is_one_error(value):
+    with pytest.raises(SettingError, match=r"`Bernoulli\(label_noise=...\)` must be a number of at least 0"):
+        likelihoods.Bernoulli(label_noise=value)
+
+
+def test_label_noise_of_ones_own_is_not_searched_for():
+    table = {"likelihood": {"label_noise": 0.1}}
+    X_wide = np.concatenate([X, X], axis=1)
+    model = BayesianClassifier(
+        num_chains=1, num_warmup=5, num_draws=5, random_state=0, kernel={"num_steps": 2}, **table
+    )
+    with pytest.warns(SamplingWarning):
+        model.fit(X_wide, CLEAN)
+    assert model._fitted_settings.likelihood["label_noise"] == 0.1
+    assert "temperature" not in model._fitted_settings.likelihood
+    model.set_params(likelihood={"temperature": CROSS_VALIDATION, "label_noise": 0.1})
+    with pytest.raises(SettingError, match="finds the label noise, too"):
+        model.fit(X_wide, CLEAN)
+
+
 @pytest.mark.parametrize("value", [0, -1.0, float("nan"), "hot"])
 def test_a_temperature_out_of_range_is_one_error(value):
     with pytest.raises(SettingError, match=r"`Categorical\(temperature=...\)` must be a number above 0, got"):
@@ -125,16 +154,17 @@ def test_an_estimator_finds_states_and_keeps_it(tmp_path):
     model = BayesianClassifier(num_chains=2, num_warmup=20, num_draws=20, kernel={"num_steps": 8}, random_state=0)
     with pytest.warns(SamplingWarning):
         model.fit(X, CLEAN)
-    value = model._fitted_settings.likelihood["temperature"]
+    value, noise = (model._fitted_settings.likelihood[name] for name in ("temperature", "label_noise"))
     assert isinstance(value, float)
     assert f"temperature={value}" in str(model)
     plain = eqx.tree_at(lambda one: one.likelihood, model.model_, likelihoods.Bernoulli())
     average = predict(model.samples_, model.scaled_inputs(X), model=plain).mean
-    np.testing.assert_allclose(model.predict_proba(X), power(average, 1 / value)[0], rtol=1e-5)
+    expected = with_label_noise(power(average, 1 / value)[0], noise)
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-5)
     model.save(tmp_path / "model")
     loaded = BayesianClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     own = BayesianClassifier(kernel="hmc", num_chains=1, num_warmup=5, num_draws=5, random_state=0)
     with pytest.warns(SamplingWarning):
         own.fit(X, CLEAN)
-    assert own.model_.likelihood.stated_temperature is None
+    assert own.model_.likelihood.calibration is None

@@ -11,7 +11,7 @@ import pytest
 from ergonet._errors import RunDirectoryError
 from ergonet.cli import recalibrating
 from ergonet.cli.predicting import Columns, _recalibrated
-from ergonet.prediction.recalibration import Levels, Temperature, from_table, recalibrate_levels
+from ergonet.prediction.recalibration import ClassCalibration, Levels, from_table, recalibrate_levels
 from ergonet.report import overview
 from ergonet.report.opening import paragraph
 from ergonet.runs.directory import RunDirectory
@@ -34,7 +34,7 @@ class Predictor:
         return Predicted(np.asarray([[0.9, 0.1]]), tuple(levels))
 
 
-@pytest.mark.parametrize("found", [Temperature(2.0, 60, 0.1), LEVELS])
+@pytest.mark.parametrize("found", [ClassCalibration(2.0, 0.1, 60, 0.1), LEVELS])
 def test_what_is_recorded_is_read_again(found):
     read = from_table(json.loads(json.dumps(found.to_table())))
     assert type(read) is type(found)
@@ -50,6 +50,7 @@ def test_what_is_recorded_is_read_again(found):
         {"rows": 60},
         {"rows": 60, "temperature": -1.0, "gain": 0.0},
         {"rows": None, "temperature": 1.0, "gain": 0.0},
+        {"rows": 60, "temperature": 1.0, "label_noise": 1.0, "gain": 0.0},
         {"rows": 60, "stated": [0.0, 0.6, 0.5], "observed": [0.0, 0.5, 1.0]},
         {"rows": 60, "stated": [0.0, 1.0], "observed": [0.0, 0.5, 1.0]},
     ],
@@ -65,8 +66,8 @@ def test_a_damaged_record_is_named(tmp_path, monkeypatch, table):
 def test_predictions_have_its_probabilities_and_levels():
     predictor: Any = Predictor()
     x = np.zeros((1, 1))
-    classes = _recalibrated(predictor, x, (0.05, 0.95), Temperature(2.0, 60, 0.1))
-    np.testing.assert_allclose(classes.mean, [[0.75, 0.25]])  # odds of 9 become odds of 3
+    classes = _recalibrated(predictor, x, (0.05, 0.95), ClassCalibration(2.0, 0.1, 60, 0.1))
+    np.testing.assert_allclose(classes.mean, [[0.725, 0.275]])  # odds of 9 become odds of 3
     numbers = _recalibrated(predictor, x, (0.05, 0.95), LEVELS)
     assert numbers.levels == (0.05, 0.95)
     plain = _recalibrated(predictor, x, (0.05, 0.95), None)
@@ -102,8 +103,8 @@ def test_a_run_is_recalibrated_and_restored(tmp_path, monkeypatch):
     said = call("recalibrate", "run", "rows.csv").output
     assert "Recalibrated on 80 held-out rows: probabilities to the power 1/" in said
     found = recalibrating.read(RunDirectory(tmp_path / "run"))
-    assert isinstance(found, Temperature)
-    assert found.value > 2
+    assert isinstance(found, ClassCalibration)
+    assert found.temperature > 2 or found.label_noise > 0.5
     said = call("predict", "run", "new.csv", "--out", "changed.csv").output
     assert said.startswith("Recalibrated on 80 held-out rows")
     plain, changed = pd.read_csv("plain.csv"), pd.read_csv("changed.csv")

@@ -104,16 +104,31 @@ def simulated(rows, temperature, seed=0):
     return stated / stated.sum(axis=1, keepdims=True), truth, right
 
 
+def test_planted_label_noise_is_found_beside_the_temperature():
+    stated, truth, right = simulated(50_000, 0.7)
+    rng = np.random.default_rng(1)
+    wrong = rng.random(50_000) < 0.1
+    truth[wrong] = rng.integers(0, 3, wrong.sum())
+    found = recalibrate_classes(stated, truth)
+    assert found.temperature == pytest.approx(0.7, rel=0.1)
+    assert found.label_noise == pytest.approx(0.1, abs=0.02)
+    np.testing.assert_allclose(found(stated), 0.9 * right + 0.1 / 3, atol=0.03)
+    assert "label noise" in str(found)
+    few = recalibrate_classes(stated[:60], truth[:60])
+    assert (few.temperature, few.label_noise) == (1.0, 0.0)
+
+
 def test_a_planted_temperature_is_found():
     stated, truth, right = simulated(5000, 2.5)
     found = recalibrate_classes(stated, truth)
-    assert found.value == pytest.approx(2.5, rel=0.1)
+    assert found.temperature == pytest.approx(2.5, rel=0.1)
+    assert found.label_noise == 0
     np.testing.assert_allclose(found(stated), right, atol=0.03)
     assert reliability_curve(stated, truth).corrected > 0.1
     assert found.gain > 0.1
     assert "5000 held-out rows" in str(found)
     calibrated = recalibrate_classes(right, truth)
-    assert calibrated.value == pytest.approx(1.0, abs=0.06)
+    assert (calibrated.temperature, calibrated.label_noise, calibrated.gain) == (1.0, 0.0, 0.0)
     with pytest.raises(SettingError, match="at least 50"):
         recalibrate_classes(stated[:10], truth[:10])
 

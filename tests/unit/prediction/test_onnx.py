@@ -28,6 +28,7 @@ KINDS = {
     "classes": (likelihoods.Categorical(), "gelu", 3),
     "two classes": (likelihoods.Bernoulli(), "softplus", 1),
     "classes with a temperature": (likelihoods.Categorical(temperature=0.4), "silu", 3),
+    "two classes with label noise": (likelihoods.Bernoulli(temperature=0.4, label_noise=0.1), "silu", 1),
 }
 
 

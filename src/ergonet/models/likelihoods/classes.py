@@ -8,35 +8,42 @@ import numpy as np
 
 from ergonet._errors import SettingError
 from ergonet._types import AnyArray, Array, PRNGKey, Scalar
-from ergonet.models.checked import labels_of, positive_number
+from ergonet.models.checked import labels_of, positive_number, share
 from ergonet.models.likelihood import NoParameters, Outputs, PerRow, Targets
 from ergonet.models.network import Weights
 
 
 class _Classes(NoParameters):
-    """Base of likelihoods whose predicted probabilities may have a temperature (Guo2017).
+    """Base of likelihoods whose predicted probabilities may have a temperature (Guo2017) and label noise.
 
-    It is no part of the density: predictions are the average over draws to the power 1 / temperature, normalized.
+    These are no part of the density. The average p over draws, of K classes, is stated as (1 - e) p' + e / K, where p'
+    is p to the power 1 / temperature, normalized, and e the label noise.
     """
 
     is_classification: ClassVar[bool] = True
     temperature: Any = None
+    label_noise: Any = None
 
-    def __init__(self, temperature: float | Any = None):
-        """Check and keep the setting.
+    def __init__(self, temperature: float | Any = None, label_noise: float | Any = None):
+        """Check and keep the settings.
 
         Args:
-            temperature: of predicted probabilities, above 0; above 1 they are less sure. None: there is none.
+            temperature: of predicted probabilities, above 0; above 1 they are less sure. None: 1.
+            label_noise: share of rows whose label says nothing, in [0, 1). None: 0.
 
         Raises:
-            SettingError: it is not above 0.
+            SettingError: a setting is out of its range.
         """
-        owner = f"{type(self).__name__}(temperature=...)"
-        self.temperature = None if temperature is None else positive_number(temperature, owner)
+        owner = type(self).__name__
+        self.temperature = None if temperature is None else positive_number(temperature, f"{owner}(temperature=...)")
+        self.label_noise = None if label_noise is None else share(label_noise, f"{owner}(label_noise=...)")
 
     @property
-    def stated_temperature(self) -> AnyArray | None:
-        return self.temperature
+    def calibration(self) -> tuple[AnyArray, AnyArray] | None:
+        if self.temperature is None and self.label_noise is None:
+            return None
+        temperature = np.ones(()) if self.temperature is None else self.temperature
+        return temperature, np.zeros(()) if self.label_noise is None else self.label_noise
 
 
 class Categorical(_Classes):
