@@ -18,19 +18,21 @@ from benchmarks.uci.cells import Kept, measure
 from benchmarks.uci.contestants import Contestant, candidate
 from benchmarks.uci.results import CALIBRATION, COVERAGE, CPU, ERROR, LOG_SCORE, RMSE, Results, summary
 from benchmarks.uci.tables import CLASSIFICATIONS, REGRESSIONS, load
-from ergonet.assembly.default import CROSS_VALIDATION, KERNEL, ONE_LAYER
+from ergonet.assembly.default import CROSS_VALIDATION, KERNEL, ONE_LAYER, ONE_LAYER_KERNEL, STARTED
 
 SPLITS = tuple(range(5, 10))
-STARTED = {"num_chains": 10, "num_warmup": 100, "num_draws": 100}
+SHORT = {"num_chains": 10, "num_warmup": 100, "num_draws": 100}
 FROM_ADAM = {"warm_start": {"name": "adam", "most_epochs": 1000}}
-FROM_MCLMC = {"warm_start": {"name": "adam+mclmc", "num_transitions": 1000}}
+FROM_MCLMC = {"warm_start": {"name": "adam+mclmc", "num_transitions": STARTED}}
+SHORT_START = {"warm_start": {"name": "adam+mclmc", "num_transitions": 1000}}
 CONSTANT = {"likelihood": {"name": "gaussian"}}
 LONG_HMC = {"kernel": {"name": "hmc", "num_steps": 64, "metric": "identity"}}
 CANDIDATES: dict[str, dict[str, Any]] = {
     "default": {},
     "constant-noise": CONSTANT,
-    "mams": {"kernel": {"name": "mams", "metric": "identity"}, "run": STARTED | FROM_MCLMC},
-    "from-adam": {**LONG_HMC, "run": STARTED | FROM_ADAM},
+    "mams": {"kernel": {"name": "mams", "metric": "identity"}, "run": SHORT | FROM_MCLMC},
+    "short-start": {"kernel": dict(KERNEL), "run": SHORT | SHORT_START},
+    "from-adam": {**LONG_HMC, "run": SHORT | FROM_ADAM},
     "wide": {"network": {"hidden": [32, 32], "activation": "silu"}},
     "before": {"network": {"hidden": [50]}, **CONSTANT, "kernel": {"name": "nuts"}},
 }
@@ -40,11 +42,7 @@ CLASS_CANDIDATES: dict[str, dict[str, Any]] = {
     "classes-default": {},
     "classes-no-temperature": {"likelihood": {"temperature": 1.0}},
     "classes-no-logarithm": {"data": {"log_beyond": 0.0}},
-    "classes-half-length": {
-        **TEMPERED,
-        "kernel": {**KERNEL, "metric": "diagonal", "num_steps": 32},
-        "run": dict(ONE_LAYER),
-    },
+    "classes-64-steps": {**TEMPERED, "kernel": {**ONE_LAYER_KERNEL, "num_steps": 64}, "run": dict(ONE_LAYER)},
     "classes-nuts": {**TEMPERED, "kernel": {"name": "nuts"}, "run": dict(ONE_LAYER)},
     "classes-narrow-prior": {"prior": {"scale": 4.0}},
 }

@@ -226,13 +226,13 @@ def check(settings: Settings) -> None:
     """
     ACTIVATIONS.entry(settings.network.activation or PLAIN_ACTIVATION)
     prior(settings.prior, Task("regression", 1, 1, (1.0,)), settings.network)
-    if _is_named(settings.kernel):  # else the table of rows decides whose settings these are
+    if _is_named(settings.kernel):  # else the table of rows decides whose settings these are, as below
         kernel(settings)
     if settings.run.warm_start not in (None, NO_WARM_START):
         WARM_STARTS.resolve(settings.run.warm_start)
     Until.of(settings.run.until)
-    if settings.likelihood:
-        LIKELIHOODS.resolve(_without_units(_at_one(_with_name(settings.likelihood, "gaussian")))[0])
+    if _is_named(settings.likelihood):
+        LIKELIHOODS.resolve(_without_units(_at_one(settings.likelihood))[0])
 
 
 def choose(settings: Settings, table: Table) -> Settings:

@@ -97,15 +97,17 @@ LOG_BEYOND: Final[Mapping[str, float]] = {"classification": 2.0}
 """By task, standard deviations beyond which inputs of the default network grow by their logarithm."""
 CROSS_VALIDATION: Final = "cross-validation"  # in place of the temperature of class probabilities
 CHAINS, FEWEST_CHAINS = 10, 4
-STARTED, WARMUP, DRAWS, FEWEST_TRANSITIONS = 1000, 100, 100, 20
+STARTED, WARMUP, DRAWS, FEWEST_TRANSITIONS = 3000, 100, 100, 20
 MOST_GROWTH: Final = 10  # of the number of draws, up to which a run with a stop rule may go on
-MANY_ROWS: Final = 20_000  # above, the product of rows and gradients stays the same
+MANY_ROWS: Final = 20_000  # above, a network of one layer is an ensemble of short chains, too
+FULL_ROWS: Final = 10_000  # above, the product of rows and gradients of an ensemble stays the same
 KERNEL: Final[Mapping[str, Any]] = {
     "name": USUAL_KERNEL,
     "num_steps": 64,
     "metric": "identity",
     "target_acceptance": 0.9,  # a short warm-up settles steps that diverge at 0.8
 }
+ONE_LAYER_KERNEL: Final[Mapping[str, Any]] = {"name": USUAL_KERNEL, "metric": "diagonal", "target_acceptance": 0.9}
 ONE_LAYER: Final[Mapping[str, Any]] = {
     "num_chains": 4,
     "num_warmup": 300,
@@ -124,7 +126,7 @@ def default_for(table: Table) -> Default:
     scaled by the width of its one layer. So is that of counts, whose logarithms have no other scale either.
 
     Chains of one layer find the same predictions, so they run until the diagnostics can confirm it. Their metric is
-    learned, because the scales of the two layers differ by the prior. Those of four layers stay in modes of their own,
+    learned, because the scales of the two layers differ by the prior, and so is the length of their trajectories. Those of four layers stay in modes of their own,
     and are an ensemble of short chains that a warm start has taken there.
 
     How sure a classification may be depends on how clean its labels are, which no prior knows; so what it states has a
@@ -143,14 +145,14 @@ def default_for(table: Table) -> Default:
         network={"hidden": (50,), "activation": "silu"},
         prior={"scale": 16.0} if table.task == "classification" else {},
         likelihood={"temperature": CROSS_VALIDATION} if table.task == "classification" else {},
-        kernel={**KERNEL, "metric": "diagonal"} if is_long else KERNEL,
+        kernel=ONE_LAYER_KERNEL if is_long else KERNEL,
         run=ONE_LAYER if is_long else _ensemble(table.num_rows),
     )
 
 
 def _ensemble(num_rows: int) -> dict[str, Any]:
     """Chains and lengths; for many rows fewer and shorter ones, which start with Adam on minibatches all the same."""
-    share = min(1.0, MANY_ROWS / max(num_rows, 1))
+    share = min(1.0, FULL_ROWS / max(num_rows, 1))
     started, warmup, draws = (max(FEWEST_TRANSITIONS, int(share * count)) for count in (STARTED, WARMUP, DRAWS))
     return {
         "num_chains": CHAINS if num_rows <= MANY_ROWS else FEWEST_CHAINS,

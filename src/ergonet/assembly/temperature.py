@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NUM_FOLDS = 5
 ONE_FOLD_ABOVE = 5000  # rows: a fifth of them is enough to find two numbers
-MOST_WARMUP, MOST_DRAWS = 60, 100
+MOST_WARMUP, MOST_DRAWS = 150, 100
 TIME_SHARE = 0.25  # of the time left
 FOLDS = 0x466F6C64  # purpose of their seeds
 

@@ -88,8 +88,8 @@ def test_the_whole_default_is_used_and_recorded_for_a_table_alone():
 def test_many_rows_get_fewer_and_shorter_chains():
     runs = [default_for(Table("regression", rows)).run for rows in (0, 20_000, 40_000, 10**6)]
     assert [one["num_chains"] for one in runs] == [10, 10, 4, 4]
-    assert [one["num_draws"] for one in runs] == [100, 100, 50, 20]
-    assert [one["warm_start"]["num_transitions"] for one in runs] == [1000, 1000, 500, 20]
+    assert [one["num_draws"] for one in runs] == [100, 50, 25, 20]
+    assert [one["warm_start"]["num_transitions"] for one in runs] == [3000, 1500, 750, 30]
 
 
 def test_what_is_set_wins_and_the_rest_is_the_default():

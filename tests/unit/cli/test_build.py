@@ -246,7 +246,7 @@ def test_a_settings_file_with_a_wrong_kernel_names_the_setting(line, message, tm
             lambda: build.check(resolve("a.csv", {"prior": {"*": {"scale": 2.0}}}, {})),
             "a table of a `name` and settings",
         ),
-        (lambda: build.check(resolve("a.csv", {}, {"likelihood": {"noise": 0.0}})), "above 0"),
+        (lambda: completed({"likelihood": {"noise": 0.0}}), "above 0"),
         (lambda: completed({"likelihood": {"name": "categorical"}}), "is not for regression"),
         (
             lambda: completed({"likelihood": {"name": "bernoulli"}}, preprocessing(classes=("u", "v", "w"))),
