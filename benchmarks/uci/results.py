@@ -41,6 +41,11 @@ parentheses and the number of splits, if not all of them, in brackets. Differenc
 theirs.{other}
 
 """
+CHANCE = """The calibration error of a test set is above 0 for right probabilities, too. *By chance* is its expectation
+if every label were drawn from the probabilities of its row: differences well below it are luck. *Overconfidence* is the
+mean probability of the predicted class minus the share of right ones.
+
+"""
 
 
 @dataclass(frozen=True)
@@ -49,12 +54,12 @@ class Figure:
 
     Attributes:
         title: title of its table.
-        of: the figure of a cell that has scores.
+        of: the figure of a cell that has scores; None: it was not measured.
         pattern: format of a value.
     """
 
     title: str
-    of: Callable[[Cell], float]
+    of: Callable[[Cell], float | None]
     pattern: str
 
 
@@ -63,6 +68,12 @@ RMSE = Figure("RMSE", lambda cell: cell.scores["rmse"], "{:.3g}")
 COVERAGE = Figure("Coverage of the central 90 % interval", lambda cell: cell.scores["coverage_90"], "{:.3f}")
 ERROR = Figure("Error", lambda cell: cell.scores["error"], "{:.4f}")
 CALIBRATION = Figure("Calibration error", lambda cell: cell.scores["calibration"], "{:.4f}")
+BY_CHANCE = Figure(
+    "Calibration error by chance",
+    lambda cell: cell.scores.get("calibration_by_chance"),
+    "{:.4f}",
+)
+OVERCONFIDENCE = Figure("Overconfidence", lambda cell: cell.scores.get("overconfidence"), "{:.4f}")
 CPU = Figure("Processor seconds", lambda cell: cell.cpu_seconds, "{:.0f}")
 WALL = Figure("Wall seconds", lambda cell: cell.seconds, "{:.0f}")
 
@@ -80,9 +91,11 @@ class Results:
     def values(self, figure: Figure, contestant: str, name: str) -> dict[int, float]:
         """A figure by split, where there are scores."""
         return {
-            split: figure.of(cell)
+            split: value
             for (one, table_name, split), cell in sorted(self.cells.items())
             if (one, table_name) == (contestant, name) and not cell.failed
+            for value in [figure.of(cell)]
+            if value is not None
         }
 
     def is_compared(self, peer: str, name: str) -> bool:
@@ -247,7 +260,8 @@ def write(
         parts.append("\n" + _by_table(results, contestants, (COVERAGE, CPU, WALL), regressions))
         parts.append("\n## Classifications\n")
         parts.append(_by_table(results, contestants, (LOG_SCORE, CALIBRATION), classes, paired=True))
-        parts.append("\n" + _by_table(results, contestants, (ERROR, CPU, WALL), classes))
+        parts.append("\n" + CHANCE)
+        parts.append(_by_table(results, contestants, (BY_CHANCE, OVERCONFIDENCE, ERROR, CPU, WALL), classes))
         parts.append("\n## Missing\n" + _missing(results, contestants))
     parts.append(
         "\n## Contestants\n"
