@@ -114,7 +114,7 @@ def test_test_scores_are_in_the_unit_of_the_target(regression, folder, houses):
 @pytest.mark.slow
 def test_settings_are_saved_and_give_the_same_run_again(regression, ergonet, folder):
     settings = tomllib.loads((folder / "houses-run" / "settings.toml").read_text())
-    assert settings["likelihood"]["name"] == "heteroscedastic-gaussian"
+    assert settings["likelihood"]["name"] == "heteroscedastic-student-t"
     assert settings["likelihood"]["floor"] > 0
     assert settings["kernel"]["max_doublings"] == 10
     ergonet("fit", "--settings", "houses-run/settings.toml", "--out", "again", "--quiet")

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 FINEST: Final = 1e-3  # floor of the noise of a target whose values do not repeat, in its standard deviations
 NO_WARM_START: Final = "none"
 USUAL_KERNEL: Final = "hmc"
-HETEROSCEDASTIC: Final = "heteroscedastic-gaussian"
+NORMAL, ROBUST = "heteroscedastic-gaussian", "heteroscedastic-student-t"  # noise that depends on the row
+WITH_FLOOR: Final = (NORMAL, ROBUST)
 PLAIN_RUN: Final[Mapping[str, Any]] = {
     "num_chains": 4,
     "num_warmup": 500,
@@ -33,12 +34,14 @@ class Table:
     Attributes:
         task: ``regression`` or another.
         num_rows: number of training rows.
-        floor: for a regression, the smallest standard deviation of the noise of each target, in the unit of the data.
+        floor: for a regression, the smallest scale of the noise of each target, in the unit of the data.
+        is_transformed: whether targets are transformed, so that they are normal given the network.
     """
 
     task: str
     num_rows: int
     floor: tuple[float, ...] = ()
+    is_transformed: bool = False
 
     @classmethod
     def of(cls, preprocessing: "Preprocessing", targets: Any) -> "Table":
@@ -55,11 +58,13 @@ class Table:
             return cls(preprocessing.task, len(values))
         columns = values.reshape(len(values), -1).T if values.size else np.zeros((len(preprocessing.target_sd), 0))
         floors = [floor_of(column) * sd for column, sd in zip(columns, preprocessing.target_sd, strict=True)]
-        return cls(preprocessing.task, len(values), tuple(map(float, floors)))
+        return cls(
+            preprocessing.task, len(values), tuple(map(float, floors)), preprocessing.target_transform is not None
+        )
 
 
 def floor_of(target: Any) -> float:
-    """The smallest standard deviation of the noise that an array of targets can tell, in the unit of its values.
+    """The smallest scale of the noise that an array of targets can tell, in the unit of its values.
 
     Values that repeat are rounded, and rounding to multiples of r has a standard deviation of r / sqrt(12). As r counts
     the smallest distance of two different values. For all other targets, a thousandth of the spread stands for the
@@ -121,22 +126,24 @@ def default_for(table: Table) -> Default:
     """The default for a table.
 
     The scale of a regression's outputs is that of the data, whose noise is learned, and a deep narrow network with
-    N(0, 1) weights is best. Logits have no scale but that of the prior. N(0, 1) on many layers makes them as large as
-    hundreds, so that a member is overconfident wherever it is wrong, and the prior of a classification is therefore
-    scaled by the width of its one layer. So is that of counts, whose logarithms have no other scale either.
+    N(0, 1) weights is best. Its noise has heavy tails: a network whose noise may become small is certain of rows that
+    it has not seen the like of, and one of them would cost more than all others gain. Logits have no scale but that of
+    the prior. N(0, 1) on many layers makes them as large as hundreds, so that a member is overconfident wherever it is
+    wrong, and the prior of a classification is therefore scaled by the width of its one layer. So is that of counts,
+    whose logarithms have no other scale either.
 
     Chains of one layer find the same predictions, so they run until the diagnostics can confirm it. Their metric is
-    learned, because the scales of the two layers differ by the prior, and so is the length of their trajectories. Those of four layers stay in modes of their own,
-    and are an ensemble of short chains that a warm start has taken there.
+    learned, because the scales of the two layers differ by the prior, and so is the length of their trajectories. Those
+    of four layers stay in modes of their own, and are an ensemble of short chains that a warm start has taken there.
 
     How sure a classification may be depends on how clean its labels are, which no prior knows; so what it states has a
-    temperature, from rows that were left out.
+    temperature and label noise, from rows that were left out.
     """
     if table.task == "regression":
         return Default(
             network={"hidden": (16, 16, 16, 16), "activation": "silu"},
             prior={"name": "normal", "scale": 1.0},
-            likelihood=with_floor({"name": HETEROSCEDASTIC}, table),
+            likelihood=with_floor({"name": NORMAL if table.is_transformed else ROBUST}, table),
             kernel=KERNEL,
             run=_ensemble(table.num_rows),
         )

@@ -80,11 +80,11 @@ _REMEDIES = {
     (True, UNEVEN): "some are too high and some too low. Use a prior with learned scales (`NormalGamma`), or another "
     "network.",
     (False, OVERCONFIDENT): "they contain fewer true values than stated. Use a likelihood with learned noise or noise "
-    "per row (`HeteroscedasticGaussian`), a narrower prior, and check that the held-out rows are from the population "
+    "per row (`HeteroscedasticStudentT`), a narrower prior, and check that the held-out rows are from the population "
     "of the training rows.",
     (False, UNDERCONFIDENT): "they contain more true values than stated. Use a likelihood with learned noise or noise "
-    "per row (`HeteroscedasticGaussian`), or a wider prior for the weights.",
-    (False, UNEVEN): "some are too wide and some too narrow. Use noise per row (`HeteroscedasticGaussian`), or "
+    "per row (`HeteroscedasticStudentT`), or a wider prior for the weights.",
+    (False, UNEVEN): "some are too wide and some too narrow. Use noise per row (`HeteroscedasticStudentT`), or "
     "transform the target.",
 }
 

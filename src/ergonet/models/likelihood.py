@@ -27,6 +27,7 @@ PerRow = Float[Array, "rows"]
 Flags = Bool[Array, "rows"]
 
 _LOG_TWO_PI = math.log(2 * math.pi)
+_LOG_PEAK_OF_T = math.log(3 / 8)  # of the density with 4 degrees of freedom
 
 
 class AbstractLikelihood(eqx.Module):
@@ -220,46 +221,42 @@ class Gaussian(AbstractLikelihood):
         return outputs
 
 
-class HeteroscedasticGaussian(NoParameters):
+class AbstractHeteroscedastic(NoParameters):
     """Real targets with noise that depends on the inputs.
 
-    There are two outputs per target: first the means, then the log precisions. The variance is floor^2 + exp(-output),
-    so that the density of a row never exceeds that of the floor. Without a floor it has no bound: where targets repeat
-    exactly, such as grades, a network can state them with a vanishing sd.
+    There are two outputs per target: first the locations, then the log precisions. The squared scale is
+    floor^2 + exp(-output), so that the density of a row never exceeds that of the floor. Without a floor it has no
+    bound: where targets repeat exactly, such as grades, a network can state them with a vanishing scale.
     """
 
     is_classification: ClassVar[bool] = False
-    floor: Any
+    floor: Any = None
 
     def __init__(self, floor: float | Sequence[float] | None = None):
         """Check and keep the setting.
 
         Args:
-            floor: the smallest standard deviation of the noise, above 0, in the units of y: a number, or one for each
-                target; None: no bound. Values that are rounded to multiples of r differ from the true ones by about
-                r / sqrt(12).
+            floor: the smallest scale of the noise, above 0, in the units of y: a number, or one for each target; None:
+                no bound. Values that are rounded to multiples of r differ from the true ones by about r / sqrt(12).
 
         Raises:
             SettingError: it is neither.
         """
-        self.floor = None if floor is None else deviations_of(floor, "HeteroscedasticGaussian(floor=...)")
+        self.floor = None if floor is None else deviations_of(floor, f"{type(self).__name__}(floor=...)")
 
     def num_outputs(self, num_targets: int) -> int:
         return 2 * num_targets
 
     def prepare(self, y: Any, num_outputs: int) -> Targets:
+        owner = type(self).__name__
         if num_outputs % 2:
-            raise SettingError(
-                f"`HeteroscedasticGaussian()` needs two outputs per target (mean, log precision), got {num_outputs}."
-            )
+            raise SettingError(f"`{owner}()` needs two outputs per target (mean, log precision), got {num_outputs}.")
         if self.floor is not None and self.floor.ndim and len(self.floor) != num_outputs // 2:
-            raise SettingError(
-                f"`HeteroscedasticGaussian(floor=...)` has {len(self.floor)} numbers for {num_outputs // 2} targets."
-            )
-        return real_targets(y, num_outputs // 2, "HeteroscedasticGaussian()")
+            raise SettingError(f"`{owner}(floor=...)` has {len(self.floor)} numbers for {num_outputs // 2} targets.")
+        return real_targets(y, num_outputs // 2, f"{owner}()")
 
-    def _split(self, outputs: Outputs) -> tuple[Array, Array]:
-        """Means and log precisions, of which those of the floor are an upper bound."""
+    def split(self, outputs: Outputs) -> tuple[Array, Array]:
+        """Locations and log precisions, of which those of the floor are an upper bound."""
         half = outputs.shape[0] // 2
         mean, log_precision = outputs[:half], outputs[half:]
         if self.floor is None:
@@ -267,31 +264,75 @@ class HeteroscedasticGaussian(NoParameters):
         log_floor = jnp.reshape(jnp.log(jnp.asarray(self.floor, outputs.dtype)), (-1, 1))
         return mean, log_precision - jax.nn.softplus(log_precision + 2 * log_floor)
 
+    def standardized(self, outputs: Outputs, value: Targets) -> Targets:
+        """Values minus the locations, in scales."""
+        mean, log_precision = self.split(outputs)
+        return (value - mean) * jnp.exp(0.5 * log_precision)
+
+    def at(self, outputs: Outputs, standardized: Targets | Scalar) -> Targets:
+        """The values that are so many scales above the locations."""
+        mean, log_precision = self.split(outputs)
+        return mean + jnp.exp(-0.5 * log_precision) * standardized
+
+    def mean(self, parameters: Weights, outputs: Outputs) -> Array:
+        return self.split(outputs)[0]
+
+    def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
+        return jnp.concatenate(self.split(outputs), axis=0)
+
+
+class HeteroscedasticGaussian(AbstractHeteroscedastic):
+    """Real targets with normal noise whose standard deviation, the scale, depends on the inputs."""
+
     def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
-        mean, log_precision = self._split(outputs)
+        mean, log_precision = self.split(outputs)
         squared = (targets - mean) ** 2 * jnp.exp(log_precision)
         return 0.5 * jnp.sum(log_precision - squared - _LOG_TWO_PI, axis=0)
 
-    def mean(self, parameters: Weights, outputs: Outputs) -> Array:
-        return self._split(outputs)[0]
-
     def variance(self, parameters: Weights, outputs: Outputs) -> Array:
-        return jnp.exp(-self._split(outputs)[1])
+        return jnp.exp(-self.split(outputs)[1])
 
     def cdf(self, parameters: Weights, outputs: Outputs, value: Targets) -> Targets:
-        mean, log_precision = self._split(outputs)
-        return jax.scipy.stats.norm.cdf(value, mean, jnp.exp(-0.5 * log_precision))
+        return jax.scipy.stats.norm.cdf(self.standardized(outputs, value))
 
     def quantile(self, parameters: Weights, outputs: Outputs, probability: Scalar | float) -> Targets:
-        mean, log_precision = self._split(outputs)
-        return mean + jnp.exp(-0.5 * log_precision) * jax.scipy.stats.norm.ppf(probability)
+        return self.at(outputs, jax.scipy.stats.norm.ppf(probability))
 
     def sample(self, key: PRNGKey, parameters: Weights, outputs: Outputs) -> Targets:
-        mean, log_precision = self._split(outputs)
-        return mean + jnp.exp(-0.5 * log_precision) * jax.random.normal(key, mean.shape, mean.dtype)
+        mean = self.mean(parameters, outputs)
+        return self.at(outputs, jax.random.normal(key, mean.shape, mean.dtype))
 
-    def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
-        return jnp.concatenate(self._split(outputs), axis=0)
+
+class HeteroscedasticStudentT(AbstractHeteroscedastic):
+    """Real targets with Student-t noise of 4 degrees of freedom, whose scale depends on the inputs.
+
+    A row far off costs the logarithm of its distance and not its square (Lange1989), both in the fit and in the score.
+    The variance is twice the squared scale. With 4 degrees, distribution function and quantiles have closed forms
+    (Shaw2006).
+    """
+
+    def log_prob(self, parameters: Weights, outputs: Outputs, targets: Targets) -> PerRow:
+        mean, log_precision = self.split(outputs)
+        squared = (targets - mean) ** 2 * jnp.exp(log_precision)
+        return jnp.sum(0.5 * log_precision - 2.5 * jnp.log1p(0.25 * squared) + _LOG_PEAK_OF_T, axis=0)
+
+    def variance(self, parameters: Weights, outputs: Outputs) -> Array:
+        return 2 * jnp.exp(-self.split(outputs)[1])
+
+    def cdf(self, parameters: Weights, outputs: Outputs, value: Targets) -> Targets:
+        half = 0.5 * self.standardized(outputs, value)
+        sine = half * jax.lax.rsqrt(1 + half**2)
+        return 0.5 + 0.25 * sine * (3 - sine**2)
+
+    def quantile(self, parameters: Weights, outputs: Outputs, probability: Scalar | float) -> Targets:
+        probability = jnp.asarray(probability, outputs.dtype)
+        root = jnp.sqrt(4 * probability * (1 - probability))
+        distance = 2 * jnp.sqrt(jnp.cos(jnp.arccos(root) / 3) / root - 1)
+        return self.at(outputs, jnp.sign(probability - 0.5) * distance)
+
+    def sample(self, key: PRNGKey, parameters: Weights, outputs: Outputs) -> Targets:
+        mean = self.mean(parameters, outputs)
+        return self.at(outputs, jax.random.t(key, 4.0, mean.shape, mean.dtype))
 
 
 def gaussian(noise: float | None = None, width: float | None = None, alpha: float | None = None) -> Gaussian:

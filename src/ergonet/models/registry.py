@@ -40,6 +40,7 @@ LIKELIHOODS: "Registry[AbstractLikelihood]" = Registry(
         "bernoulli": Entry("ergonet.models.likelihoods.classes:Bernoulli", tags=("classification",)),
         "gaussian": Entry("ergonet.models.likelihood:gaussian", tags=("regression",)),
         "heteroscedastic-gaussian": Entry("ergonet.models.likelihood:HeteroscedasticGaussian", tags=("regression",)),
+        "heteroscedastic-student-t": Entry("ergonet.models.likelihood:HeteroscedasticStudentT", tags=("regression",)),
         "ordinal": Entry("ergonet.models.likelihoods.ordinal:Ordinal", tags=("classification",)),
         "student-t": Entry("ergonet.models.likelihoods.reals:StudentT", tags=("regression",)),
         "log-normal": Entry("ergonet.models.likelihoods.reals:LogNormal", tags=("regression",)),

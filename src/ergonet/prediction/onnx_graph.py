@@ -18,7 +18,7 @@ from ergonet._types import AnyArray, Array
 from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.draws.quantities import draw_weights
 from ergonet.draws.samples import Samples
-from ergonet.models.likelihood import Gaussian, HeteroscedasticGaussian
+from ergonet.models.likelihood import AbstractHeteroscedastic, Gaussian, HeteroscedasticStudentT
 from ergonet.models.likelihoods.classes import Bernoulli, Categorical
 from ergonet.models.network import MLP
 from ergonet.models.network_posterior import BayesianNetwork
@@ -89,10 +89,10 @@ def _require_exportable(model: BayesianNetwork, preprocessing: Preprocessing) ->
         raise CapabilityError(
             f"Only an `MLP` can be exported, this is a {type(model.network).__name__}. Serve it: `ergonet serve`."
         )
-    if not isinstance(model.likelihood, Gaussian | HeteroscedasticGaussian | Categorical | Bernoulli):
+    if not isinstance(model.likelihood, Gaussian | AbstractHeteroscedastic | Categorical | Bernoulli):
         raise CapabilityError(
             f"The likelihood {type(model.likelihood).__name__} cannot be exported; Gaussian, HeteroscedasticGaussian, "
-            f"Categorical and Bernoulli can. Serve it: `ergonet serve`."
+            f"HeteroscedasticStudentT, Categorical and Bernoulli can. Serve it: `ergonet serve`."
         )
     if preprocessing.target_transform is not None:
         raise CapabilityError(
@@ -212,7 +212,7 @@ def _conditional(graph: _Graph, model: BayesianNetwork, outputs: str, own: Any) 
     if isinstance(likelihood, Gaussian):
         variance = np.asarray(likelihood.scale(own), np.float32).reshape(-1, 1, 1) ** 2
         return outputs, graph.constant(variance)  # one for all networks, or one for each
-    assert isinstance(likelihood, HeteroscedasticGaussian)
+    assert isinstance(likelihood, AbstractHeteroscedastic)
     assert isinstance(model.network, MLP)  # as `_require_exportable` has checked
     targets = model.network.sizes[-1]
     mean, log_precision = (_part(graph, outputs, start, targets // 2) for start in (0, targets // 2))
@@ -220,6 +220,8 @@ def _conditional(graph: _Graph, model: BayesianNetwork, outputs: str, own: Any) 
     if likelihood.floor is not None:
         floor = np.broadcast_to(np.asarray(likelihood.floor, np.float32), (targets // 2,))
         noise = graph.add("Add", noise, graph.constant((floor**2)[:, None]))
+    if isinstance(likelihood, HeteroscedasticStudentT):
+        noise = graph.add("Add", noise, noise)  # of the squared scale, the variance is twice as much
     return mean, noise
 
 

@@ -17,7 +17,7 @@ from ergonet.assembly.default import (
 )
 from ergonet.assembly.settings import Settings, resolve
 from ergonet.datasets.learning import learn
-from ergonet.models.likelihood import HeteroscedasticGaussian
+from ergonet.models.likelihood import AbstractHeteroscedastic, HeteroscedasticGaussian
 from ergonet.samplers.registry import KERNELS
 
 GRADES = np.random.default_rng(0).integers(3, 9, 60).astype(float)
@@ -35,7 +35,7 @@ def fitted_to(target, **tables):
 def floor_in(settings, learned):
     """The floor of the likelihood, in the unit of the model."""
     likelihood = build.model(settings, build.Task.of(learned)).likelihood
-    assert isinstance(likelihood, HeteroscedasticGaussian)
+    assert isinstance(likelihood, AbstractHeteroscedastic)
     return likelihood.floor
 
 
@@ -60,9 +60,10 @@ def test_the_floor_is_recorded_in_the_unit_of_the_data_and_used_in_that_of_the_m
 
 
 def test_a_floor_that_is_given_is_kept():
-    for name in ({}, {"name": "heteroscedastic-gaussian"}):
-        settings, learned = fitted_to(GRADES, likelihood={**name, "floor": 2.0})
-        assert settings.likelihood == {"name": "heteroscedastic-gaussian", "floor": 2.0}
+    for name in ("heteroscedastic-student-t", "heteroscedastic-gaussian"):
+        given = {} if name == default_for(Table("regression", 60)).likelihood["name"] else {"name": name}
+        settings, learned = fitted_to(GRADES, likelihood={**given, "floor": 2.0})
+        assert settings.likelihood == {"name": name, "floor": 2.0}
         assert floor_in(settings, learned) == pytest.approx(2 / GRADES.std())
     with pytest.raises(SettingError, match="above 0"):
         fitted_to(GRADES, likelihood={"floor": -1.0})

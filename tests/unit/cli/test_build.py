@@ -59,7 +59,7 @@ def test_likelihoods_by_name_know_their_task(name):
 def test_default_likelihoods_follow_from_the_task():
     tasks = [Task("classification", 3, 2), Task("classification", 3, 3), Task("regression", 3, 1, (1.0,))]
     assert [build.default_likelihood(task) for task in tasks] == ["bernoulli", "categorical", "gaussian"]
-    assert completed({})[0].likelihood["name"] == "heteroscedastic-gaussian"
+    assert completed({})[0].likelihood["name"] == "heteroscedastic-student-t"
 
 
 def test_learned_noise_takes_the_settings_of_its_prior():

@@ -152,6 +152,13 @@ def likelihood_cases():
             real[:, :2],
             dist.Normal(half[0].T, half[1].T).to_event(1),
         ),
+        "heavy tails": (
+            likelihoods.HeteroscedasticStudentT(floor=(0.5, 2.0)),
+            {},
+            OUTPUTS,
+            real[:, :2],
+            dist.StudentT(4.0, half[0].T, np.hypot(half[1].T, [0.5, 2.0])).to_event(1),
+        ),
         "floor": (
             likelihoods.HeteroscedasticGaussian(floor=(0.5, 2.0)),
             {},

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         AbstractLikelihood,
         Gaussian,
         HeteroscedasticGaussian,
+        HeteroscedasticStudentT,
         gaussian,
     )
     from ergonet.models.likelihoods.classes import Bernoulli, Categorical
@@ -29,6 +30,7 @@ _HOMES = {
     "AbstractLikelihood": "ergonet.models.likelihood",
     "Gaussian": "ergonet.models.likelihood",
     "HeteroscedasticGaussian": "ergonet.models.likelihood",
+    "HeteroscedasticStudentT": "ergonet.models.likelihood",
     "gaussian": "ergonet.models.likelihood",
     "Bernoulli": "ergonet.models.likelihoods.classes",
     "Categorical": "ergonet.models.likelihoods.classes",
@@ -55,6 +57,7 @@ __all__ = [
     "GammaPrecision",
     "Gaussian",
     "HeteroscedasticGaussian",
+    "HeteroscedasticStudentT",
     "LogNormal",
     "NegativeBinomial",
     "Ordinal",
