@@ -18,7 +18,7 @@ from benchmarks.uci.cells import Kept, measure
 from benchmarks.uci.contestants import Contestant, candidate
 from benchmarks.uci.results import CALIBRATION, COVERAGE, CPU, ERROR, LOG_SCORE, RMSE, Results, summary
 from benchmarks.uci.tables import CLASSIFICATIONS, REGRESSIONS, load
-from ergonet.assembly.default import CROSS_VALIDATION, KERNEL, ONE_LAYER, ONE_LAYER_KERNEL, STARTED
+from ergonet.assembly.default import CROSS_VALIDATION, KERNEL, NORMAL, ONE_LAYER, ONE_LAYER_KERNEL, STARTED
 
 SPLITS = tuple(range(5, 10))
 SHORT = {"num_chains": 10, "num_warmup": 100, "num_draws": 100}
@@ -30,6 +30,7 @@ LONG_HMC = {"kernel": {"name": "hmc", "num_steps": 64, "metric": "identity"}}
 CANDIDATES: dict[str, dict[str, Any]] = {
     "default": {},
     "constant-noise": CONSTANT,
+    "normal-noise": {"likelihood": {"name": NORMAL}},
     "mams": {"kernel": {"name": "mams", "metric": "identity"}, "run": SHORT | FROM_MCLMC},
     "short-start": {"kernel": dict(KERNEL), "run": SHORT | SHORT_START},
     "from-adam": {**LONG_HMC, "run": SHORT | FROM_ADAM},
