@@ -69,7 +69,7 @@ class BayesianEstimator(BaseEstimator):
     )
     likelihood: Any = parameter(
         None,
-        f"None: Gaussian with noise per row for a regressor, negative binomial for counts, Bernoulli for two classes, "
+        f"None: Student-t with noise per row for a regressor, negative binomial for counts, Bernoulli for two classes, "
         f"else categorical; a name: {LIKELIHOODS.listed()}; a table of `name` and settings; or a likelihood. A "
         f"regressor's is in scaled units; targets are scaled as its values allow.",
     )
