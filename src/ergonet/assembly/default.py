@@ -72,11 +72,11 @@ def floor_of(target: Any) -> float:
     """
     import numpy as np
 
-    different = np.unique(target)
-    if len(different) < 2:
-        return FINEST
-    rounding = float(np.diff(different).min()) / sqrt(12) if len(different) < len(target) else 0.0
-    return max(rounding, FINEST * float(np.std(target)))
+    from ergonet.prediction.calibration import rounding_of
+
+    values = np.asarray(target)
+    spread = float(np.std(values)) if values.size else 0.0
+    return max(rounding_of(values) / sqrt(12), FINEST * spread) or FINEST
 
 
 @dataclass(frozen=True)

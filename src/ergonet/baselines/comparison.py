@@ -13,14 +13,14 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from ergonet.baselines.boosting import BoostedTrees, boosting
 from ergonet.baselines.forecast import Forecast, LeftOutError, Rows, inputs_of
 from ergonet.baselines.linear import LinearBaseline, logistic, ridge
 from ergonet.datasets.dataset import Dataset
-from ergonet.prediction.calibration import standard_error
-from ergonet.prediction.scores import classification_scores, regression_scores
+from ergonet.prediction.calibration import rounding_steps, standard_error
+from ergonet.prediction.scores import classification_scores, regression_scores, transform_scores
 
 SECONDS = 8.0  # for all baselines of a fit without a time limit
 LIMIT_SHARE = 0.05  # of a time limit
@@ -200,7 +200,13 @@ def evaluated(one: LinearBaseline | BoostedTrees, dataset: Dataset) -> tuple[dic
     quantiles = units.inverse_target(forecast.mean + forecast.sd * ndtri(np.asarray(LEVELS))[:, None, None])
     found = {"mean": mean, "sd": sd, "noise_sd": sd, "quantiles": quantiles, "levels": np.asarray(LEVELS)}
     found |= {"truth": truth, "log_density": density}
-    return regression_scores(mean, truth, density, quantiles, LEVELS), found
+    scores, steps = regression_scores(mean, truth, density, quantiles, LEVELS), rounding_steps(dataset.y_train)
+    if steps.any():
+        ends = (np.asarray(dataset.y_test) + side * steps / 2 for side in (-1, 1))
+        below, reached = (ndtr((end - forecast.mean) / forecast.sd) for end in ends)
+        uniform = np.random.default_rng(0).uniform(size=below.shape)
+        scores |= transform_scores(below + uniform * (reached - below))
+    return scores, found
 
 
 def _differences(network: _RowScores, baseline: _RowScores) -> dict[str, float]:

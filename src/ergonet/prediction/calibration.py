@@ -190,6 +190,18 @@ def coverage_curve(quantiles: np.ndarray, levels: Sequence[float] | np.ndarray, 
     return _coverage(nominal, inside)
 
 
+def rounding_of(values: np.ndarray) -> float:
+    """The step to which values ``[rows]`` were rounded: the smallest distance of different ones; 0 if none repeats."""
+    different = np.unique(values)
+    return float(np.diff(different).min()) if 2 <= len(different) < len(values) else 0.0
+
+
+def rounding_steps(targets: np.ndarray) -> np.ndarray:
+    """`rounding_of` each column of targets ``[rows]`` or ``[rows, targets]``."""
+    columns = np.asarray(targets).reshape(len(targets), -1).T
+    return np.array([rounding_of(column) for column in columns], columns.dtype)
+
+
 def transform_coverage(transform: np.ndarray) -> CoverageCurve:
     """Compute the coverage of central intervals from the probability integral transform; also right for counts.
 

@@ -1,7 +1,8 @@
 """The probability integral transform of held-out targets: uniform if the predictive distributions are right.
 
 It is P(target <= y) under the predictive mixture of a row. For whole numbers it is drawn uniformly between P(target <
-y) and P(target <= y), which makes it uniform, too (CzadoGneitingHeld2009).
+y) and P(target <= y), which makes it uniform, too (CzadoGneitingHeld2009), and so it is for real targets that were
+rounded, between the ends of the step that y stands for.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ from ergonet.prediction.chunks import Rows, draw_chunks, readable
 
 
 def probability_transform(
-    samples: Samples, x: Any, y: Any, *, model: BayesianNetwork, seed: int = 0
+    samples: Samples, x: Any, y: Any, *, model: BayesianNetwork, seed: int = 0, steps: Any = 0.0
 ) -> Float[np.ndarray, "rows targets"]:
     """The probability integral transform of each target, in [0, 1].
 
@@ -29,12 +30,18 @@ def probability_transform(
         x: inputs `[rows, ...]`, in the units the network was conditioned on.
         y: targets, in the same units.
         model: the network.
-        seed: of the uniform numbers for counts.
+        seed: of the uniform numbers for counts and rounded targets.
+        steps: to which real targets were rounded, in their unit: a number, or one for each `[targets]`; 0: they were
+            not.
 
     Raises:
         DataError: `x` has no rows or is not finite, or `y` does not match it.
     """
-    below, reached = cumulative(samples, x, y, model=model)
+    if np.any(steps):
+        sides = (np.asarray(y) + side * np.asarray(steps) / 2 for side in (-1, 1))
+        below, reached = (cumulative(samples, x, one, model=model)[0] for one in sides)
+    else:
+        below, reached = cumulative(samples, x, y, model=model)
     uniform = np.random.default_rng(seed).uniform(size=below.shape)
     return np.clip(below + uniform * (reached - below), 0.0, 1.0).T
 

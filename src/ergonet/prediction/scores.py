@@ -121,6 +121,28 @@ def regression_scores(
     return scores
 
 
+def transform_scores(transform: np.ndarray) -> dict[str, float]:
+    """Calibration by the probability integral transform, for targets that are whole numbers or rounded.
+
+    Intervals of values that repeat cannot have every coverage: the narrowest around a value contains it.
+
+    Args:
+        transform: randomized where values repeat, ``[rows, targets]``.
+
+    Returns:
+        ``calibration`` and ``overconfidence`` with their ``*_standard_error``, and ``calibration_by_chance``, as of
+        `regression_scores`.
+    """
+    curve = transform_coverage(transform)
+    return {
+        "calibration": curve.mean_gap,
+        "calibration_standard_error": curve.mean_gap_standard_error,
+        "calibration_by_chance": curve.by_chance,
+        "overconfidence": curve.overconfidence,
+        "overconfidence_standard_error": curve.overconfidence_standard_error,
+    }
+
+
 def count_scores(
     mean: np.ndarray, truth: np.ndarray, log_density: np.ndarray, quantiles: np.ndarray, *, transform: np.ndarray
 ) -> dict[str, float]:
@@ -138,16 +160,10 @@ def count_scores(
         intervals of whole numbers cannot have every coverage; and ``mae``, the mean error of the median, and
         ``deviance``, the mean Poisson deviance of the mean, both with their ``*_standard_error``.
     """
-    scores = regression_scores(mean, truth, log_density, quantiles, COUNT_LEVELS)
-    curve = transform_coverage(transform)
+    scores = regression_scores(mean, truth, log_density, quantiles, COUNT_LEVELS) | transform_scores(transform)
     absolute = np.abs(quantiles[COUNT_LEVELS.index(0.5)] - truth).mean(axis=1)
     deviance = 2 * (xlogy(truth, truth) - xlogy(truth, mean) - truth + mean).mean(axis=1)
     return scores | {
-        "calibration": curve.mean_gap,
-        "calibration_standard_error": curve.mean_gap_standard_error,
-        "calibration_by_chance": curve.by_chance,
-        "overconfidence": curve.overconfidence,
-        "overconfidence_standard_error": curve.overconfidence_standard_error,
         "mae": float(absolute.mean()),
         "mae_standard_error": standard_error(absolute),
         "deviance": float(deviance.mean()),

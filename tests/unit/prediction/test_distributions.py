@@ -10,10 +10,10 @@ from scipy import stats
 
 from ergonet import MLP, BayesianNetwork, Samples, likelihoods, priors
 from ergonet._errors import DataError
-from ergonet.prediction.calibration import coverage_curve, transform_coverage
+from ergonet.prediction.calibration import coverage_curve, rounding_of, rounding_steps, transform_coverage
 from ergonet.prediction.pit import ends, probability_transform
 from ergonet.prediction.predictive import predict
-from ergonet.prediction.scores import COUNT_LEVELS, count_scores, sample_crps
+from ergonet.prediction.scores import COUNT_LEVELS, count_scores, sample_crps, transform_scores
 from tests.stages import cases
 
 ROWS = 4000
@@ -71,6 +71,28 @@ def test_quantiles_and_transforms_of_counts_are_those_of_the_mixture():
     assert np.all(transform <= reached + 1e-5)
     assert np.all(transform >= below - 1e-5)
     assert stats.kstest((transform - below) / (reached - below), "uniform").pvalue > 1e-4
+
+
+def test_the_transform_of_rounded_targets_is_uniform_within_their_steps():
+    model = BayesianNetwork(MLP((1, 1)), priors.Normal(1.0), likelihoods.Gaussian(noise=0.4))
+    samples = Samples(np.array([[[1.0, 0.0]]], np.float32), {}, {}, {}, {}, {}, {})  # the output is the input
+    rng = np.random.default_rng(3)
+    x = rng.normal(5, 1, (2000, 1)).astype(np.float32)
+    y = np.round(x + 0.4 * rng.normal(size=x.shape))
+    (step,) = steps = rounding_steps(y)
+    assert step == 1
+    rounded, continuous = (probability_transform(samples, x, y, model=model, steps=one) for one in (steps, 0.0))
+    assert stats.kstest(rounded[:, 0], "uniform").pvalue > 1e-4
+    curve, without = transform_coverage(rounded), transform_coverage(continuous)
+    assert curve.mean_gap < 3 * curve.by_chance
+    assert without.mean_gap > 5 * without.by_chance
+    assert transform_scores(rounded)["calibration"] == curve.mean_gap
+
+
+def test_rounding_is_the_smallest_distance_of_values_that_repeat():
+    assert rounding_of(np.array([1.0, 3.0, 3.0, 3.5])) == 0.5
+    assert rounding_of(np.array([1.0, 3.0, 3.5])) == rounding_of(np.ones(3)) == rounding_of(np.zeros(0)) == 0
+    np.testing.assert_array_equal(rounding_steps(np.array([[1.0, 0.1], [2.0, 0.2], [2.0, 0.3]])), [1.0, 0.0])
 
 
 def test_scores_of_counts_are_those_written_out():
