@@ -120,6 +120,11 @@ def test_logits_have_the_scale_of_a_prior_that_knows_the_width():
         ({}, {"name": "bernoulli", "temperature": CROSS_VALIDATION}),
         ({"likelihood": {"name": "categorical"}}, {"name": "categorical", "temperature": CROSS_VALIDATION}),
         ({"likelihood": {"temperature": 2.0}}, {"name": "bernoulli", "temperature": 2.0}),
+        ({"likelihood": {"label_noise": 0.1}}, {"name": "bernoulli", "label_noise": 0.1}),
+        (
+            {"likelihood": {"temperature": CROSS_VALIDATION}, "kernel": {"name": "nuts"}},
+            {"name": "bernoulli", "temperature": CROSS_VALIDATION},
+        ),
         ({"likelihood": {"name": "ordinal"}}, {"name": "ordinal"}),
         ({"kernel": {"name": "nuts"}}, {"name": "bernoulli"}),
         ({"kernel": {"num_steps": 8}}, {"name": "bernoulli", "temperature": CROSS_VALIDATION}),

@@ -8,7 +8,7 @@ import pytest
 
 from ergonet import HMC, MLP, BayesianClassifier, BayesianNetwork, likelihoods, predict, priors, sample
 from ergonet._errors import SamplingWarning, SettingError
-from ergonet.assembly import temperature
+from ergonet.assembly import build, temperature
 from ergonet.assembly.default import CROSS_VALIDATION
 from ergonet.assembly.settings import RunSettings, resolve
 from ergonet.prediction.probabilities import entropy_of, log_with_label_noise, power, with_label_noise
@@ -130,18 +130,9 @@ def test_label_noise_out_of_range_is_one_error(value):
 
 
 def test_label_noise_of_ones_own_is_not_searched_for():
-    table = {"likelihood": {"label_noise": 0.1}}
-    X_wide = np.concatenate([X, X], axis=1)
-    model = BayesianClassifier(
-        num_chains=1, num_warmup=5, num_draws=5, random_state=0, kernel={"num_steps": 2}, **table
-    )
-    with pytest.warns(SamplingWarning):
-        model.fit(X_wide, CLEAN)
-    assert model._fitted_settings.likelihood["label_noise"] == 0.1
-    assert "temperature" not in model._fitted_settings.likelihood
-    model.set_params(likelihood={"temperature": CROSS_VALIDATION, "label_noise": 0.1})
+    both = {"name": "categorical", "temperature": CROSS_VALIDATION, "label_noise": 0.1}
     with pytest.raises(SettingError, match="finds the label noise, too"):
-        model.fit(X_wide, CLEAN)
+        build.check(resolve("t.csv", {}, {"likelihood": both}))
 
 
 @pytest.mark.parametrize("value", [0, -1.0, float("nan"), "hot"])
