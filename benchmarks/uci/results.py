@@ -27,6 +27,7 @@ MC_DROPOUT = {
 """RMSE and log score, means of 20 splits (Gal and Ghahramani 2016)."""
 LIMITS = ((2000, 180), (10_000, 600))
 """Rows up to which a fit may take so many seconds."""
+SCATTERED = 100.0  # nats per row between two splits
 INTRODUCTION = """# Tables
 Written by `{command}` on {date}. Every figure is printed by this command; nothing was filled in by hand.{quick}
 
@@ -254,6 +255,7 @@ def write(
         parts.append(
             "\n## Regressions\n" + _by_table(results, contestants, (LOG_SCORE, RMSE), regressions, paired=True)
         )
+        parts.append(_scattered(results, contestants, regressions))
         published = [(name, f"{rmse:g}", f"{score:g}") for name, (rmse, score) in MC_DROPOUT.items()]
         parts.append("\n### Published MC dropout, means of 20 splits, for orientation (Gal and Ghahramani 2016)\n")
         parts.append(table(("table", "RMSE", "log score"), published))
@@ -302,6 +304,21 @@ def _by_table(
             ]
             parts.append(f"### {figure.title}: ours minus theirs\n" + table(("", *names), rows))
     return "\n".join(parts)
+
+
+def _scattered(results: Results, contestants: Sequence[Contestant], names: Iterable[str]) -> str:
+    """Log scores by split where a mean over splits says nothing."""
+    lines: list[str] = []
+    for one in contestants:
+        for name in names:
+            values = [*results.values(LOG_SCORE, one.name, name).values()]
+            if values and np.ptp(values) > SCATTERED:
+                listed = ", ".join(f"{value:.3f}" for value in values)
+                lines.append(f"- {one.title}, {name}, log score by split: {listed}\n")
+    remark = (
+        "\nOf log scores so far apart no mean says anything; the density of such a prediction has no useful bound.\n"
+    )
+    return remark + "".join(lines) if lines else ""
 
 
 def _missing(results: Results, contestants: Sequence[Contestant]) -> str:
