@@ -12,7 +12,6 @@ from ergonet.assembly.default import (
     NO_WARM_START,
     PLAIN_RUN,
     USUAL_KERNEL,
-    WITH_FLOOR,
     Default,
     Table,
     default_for,
@@ -286,7 +285,7 @@ def _chosen_likelihood(given: Any, default: Default, table: Table, *, is_own: bo
         return named if is_given or not has_one else {**default.likelihood, **named}
     if not set(named) - {"units", "floor"}:
         named = {"name": default.likelihood["name"], **named}
-    if named.get("name") not in WITH_FLOOR or "floor" in named:
+    if "floor" in named or "floor" not in LIKELIHOODS.settings(named.get("name", "gaussian")):
         return named
     return with_floor({key: one for key, one in named.items() if key != "units"}, table)
 

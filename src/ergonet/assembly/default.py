@@ -17,7 +17,6 @@ FINEST: Final = 1e-3  # floor of the noise of a target whose values do not repea
 NO_WARM_START: Final = "none"
 USUAL_KERNEL: Final = "hmc"
 NORMAL, ROBUST = "heteroscedastic-gaussian", "heteroscedastic-student-t"  # noise that depends on the row
-WITH_FLOOR: Final = (NORMAL, ROBUST)
 PLAIN_RUN: Final[Mapping[str, Any]] = {
     "num_chains": 4,
     "num_warmup": 500,

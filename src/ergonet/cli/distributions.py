@@ -32,15 +32,15 @@ def scores(
         density: log density of the test rows, in the same units.
     """
     likelihood, mean, truth, quantiles = model.likelihood, found["mean"], found["truth"], found["quantiles"]
-    is_normal = not isinstance(likelihood, AbstractDistribution)  # or of a shape that takes all real targets as well
-    steps = rounding_steps(dataset.y_train) if is_normal else np.zeros(1)
+    is_real = not isinstance(likelihood, AbstractDistribution)  # so that half a step off is a possible value, too
+    steps = rounding_steps(dataset.y_train) if is_real else np.zeros(1)
     transform = probability_transform(samples, dataset.x_test, dataset.y_test, model=model, steps=steps)
     if likelihood.is_discrete:
         scored = count_scores(mean, truth, density, quantiles, transform=transform)
     else:
         scored = regression_scores(mean, truth, density, quantiles, found["levels"])
         scored |= transform_scores(transform) if steps.any() else {}
-    if is_normal:
+    if is_real:
         return {"transform": transform}, scored
     count = min(MOST_SIMULATED, samples.num_chains * samples.num_draws)
     drawn = sample_predictive(samples, dataset.x_test, num_samples=max(2, count), seed=0, model=model)

@@ -237,7 +237,10 @@ def test_a_settings_file_with_a_wrong_kernel_names_the_setting(line, message, tm
         (lambda: PRIORS.make("normal", {"scal": 1.0}), "no setting 'scal'. Did you mean 'scale'"),
         (lambda: PRIORS.make("normal", {"scale": -1.0}), "above 0, got -1.0"),
         (lambda: LIKELIHOODS.make("gausian"), "Did you mean 'gaussian'"),
-        (lambda: LIKELIHOODS.make("categorical", {"noise": 1.0}), "Known: label_noise, temperature"),
+        (
+            lambda: LIKELIHOODS.make("categorical", {"noise": 1.0}),
+            "no setting 'noise'. Did you mean 'label_noise'.. Known: label_noise, temperature",
+        ),
         (lambda: KERNELS.make("nut"), "Did you mean 'nuts'"),
         (lambda: KERNELS.make("nuts", {"max_doubling": 3}), "Did you mean 'max_doublings'"),
         (lambda: KERNELS.make("hmc", {"num_steps": 0}), "at least 1, got 0"),
