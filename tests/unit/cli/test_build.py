@@ -239,7 +239,7 @@ def test_a_settings_file_with_a_wrong_kernel_names_the_setting(line, message, tm
         (lambda: LIKELIHOODS.make("gausian"), "Did you mean 'gaussian'"),
         (
             lambda: LIKELIHOODS.make("categorical", {"noise": 1.0}),
-            "no setting 'noise'. Did you mean 'label_noise'.. Known: label_noise, temperature",
+            "no setting 'noise'. Did you mean 'label_noise'. Known: label_noise, temperature",
         ),
         (lambda: KERNELS.make("nut"), "Did you mean 'nuts'"),
         (lambda: KERNELS.make("nuts", {"max_doubling": 3}), "Did you mean 'max_doublings'"),
