@@ -141,6 +141,7 @@ def test_a_temperature_out_of_range_is_one_error(value):
         likelihoods.Categorical(temperature=value)
 
 
+@pytest.mark.slow
 def test_an_estimator_finds_states_and_keeps_it(tmp_path):
     model = BayesianClassifier(num_chains=2, num_warmup=20, num_draws=20, kernel={"num_steps": 8}, random_state=0)
     with pytest.warns(SamplingWarning):

@@ -48,7 +48,7 @@ def test_chains_go_on_with_the_geometric_mean_of_their_lengths(is_batched, monke
     np.testing.assert_array_equal(found.stats["n_steps"], np.full((3, 20), SHARED))
 
 
-@pytest.mark.parametrize("kernel", [HMC(), MAMS()])
+@pytest.mark.parametrize("kernel", [HMC(), pytest.param(MAMS(), marks=pytest.mark.slow)])
 def test_a_run_that_was_killed_while_one_chain_had_gone_on_takes_its_length(kernel, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "EVERY_SECONDS", 0.0)
     monkeypatch.setattr(checkpoint, "LARGEST_SHARE", 1e9)

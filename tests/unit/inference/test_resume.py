@@ -195,6 +195,7 @@ def test_a_run_that_keeps_its_last_draws_goes_on(tmp_path):
     assert_same_run(longer, run(num_draws=44))
 
 
+@pytest.mark.slow
 def test_more_draws_are_added_to_a_complete_run(whole, tmp_path):
     store = tmp_path / NAME
     draw(store=store, num_draws=9)

@@ -94,6 +94,7 @@ def test_a_run_that_was_killed_stops_at_the_same_draw(tmp_path, ruled):
     assert again.about["until"] == ruled.about["until"]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_with_another_rule_or_none(tmp_path, whole, ruled):
     draw(num_draws=1000, until=RULE, store=tmp_path / "run")
     stricter = draw(num_draws=1000, until=Until(ess=100, minimum=20), store=tmp_path / "run", resume=True)
@@ -183,14 +184,15 @@ NUTS = ergonet.NUTS(max_doublings=3)
 OF_SCORE = {"ess": 4, "score_mcse": 0.015, "minimum": 20}
 
 
-def test_a_run_stops_once_the_score_of_held_out_rows_is_known(tmp_path, regression):
-    model, target, rows, whole = regression
+def run_with_held_out_rows(regression, **settings):
+    model, target, rows, _ = regression
     rule = Until(**OF_SCORE, held_out=model.condition(*rows))
+    return draw(target=target, kernel=NUTS, num_draws=1000, until=rule, **settings)
 
-    def run(**settings):
-        return draw(target=target, kernel=NUTS, num_draws=1000, until=rule, **settings)
 
-    found = run()
+def test_a_run_stops_once_the_score_of_held_out_rows_is_known(regression):
+    model, _, rows, whole = regression
+    found = run_with_held_out_rows(regression)
     said = found.about["until"]
     assert LOOKS[0] < found.num_draws < LOOKS[-1]
     np.testing.assert_array_equal(found.positions, whole.positions[:, : found.num_draws])
@@ -198,9 +200,15 @@ def test_a_run_stops_once_the_score_of_held_out_rows_is_known(tmp_path, regressi
     assert said["score_mcse"] == pytest.approx(mcse_score(density), rel=1e-4)
     assert "MCSE 0.01" in said["sentence"]
     assert "(at most 0.015) of the mean log score of held-out rows" in said["sentence"]
-    assert_resumes(tmp_path, run, phases={"warm-up": 3, "sampling": 4})
-    again = run(store=tmp_path / "whole" / "run", resume=True)
-    assert again.about["until"] == said
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_stops_at_the_same_score(tmp_path, regression):
+    assert_resumes(
+        tmp_path, lambda **settings: run_with_held_out_rows(regression, **settings), {"warm-up": 3, "sampling": 4}
+    )
+    again = run_with_held_out_rows(regression, store=tmp_path / "whole" / "run", resume=True)
+    assert again.about["until"] == run_with_held_out_rows(regression).about["until"]
 
 
 def test_without_held_out_rows_the_score_is_that_of_the_fit(regression):

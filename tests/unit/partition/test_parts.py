@@ -138,7 +138,7 @@ def test_what_no_part_survives_is_its_own_error(monkeypatch, tmp_path):
         partition.sample(gaussian_target(), PARTS, KERNEL, store=tmp_path, **SETTINGS)
 
 
-@pytest.mark.parametrize("executor", [None, Pickling()])
+@pytest.mark.parametrize("executor", [None, pytest.param(Pickling(), marks=pytest.mark.slow)])
 def test_parts_in_a_store_go_on_where_they_ended_with_the_same_draws(monkeypatch, tmp_path, executor):
     """Part 0 is complete, part 1 fails, part 2 is interrupted halfway, and part 3 never begins."""
     settings: dict[str, Any] = {"store": tmp_path / "new" / "parts", **SETTINGS}
