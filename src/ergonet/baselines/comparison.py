@@ -20,6 +20,7 @@ from ergonet.baselines.forecast import Forecast, LeftOutError, Rows, inputs_of
 from ergonet.baselines.linear import LinearBaseline, logistic, ridge
 from ergonet.datasets.dataset import Dataset
 from ergonet.prediction.calibration import rounding_steps, standard_error
+from ergonet.prediction.pit import between
 from ergonet.prediction.scores import classification_scores, regression_scores, transform_scores
 
 SECONDS = 8.0  # for all baselines of a fit without a time limit
@@ -203,9 +204,7 @@ def evaluated(one: LinearBaseline | BoostedTrees, dataset: Dataset) -> tuple[dic
     scores, steps = regression_scores(mean, truth, density, quantiles, LEVELS), rounding_steps(dataset.y_train)
     if steps.any():
         ends = (np.asarray(dataset.y_test) + side * steps / 2 for side in (-1, 1))
-        below, reached = (ndtr((end - forecast.mean) / forecast.sd) for end in ends)
-        uniform = np.random.default_rng(0).uniform(size=below.shape)
-        scores |= transform_scores(below + uniform * (reached - below))
+        scores |= transform_scores(between(np.stack([ndtr((end - forecast.mean) / forecast.sd) for end in ends])))
     return scores, found
 
 

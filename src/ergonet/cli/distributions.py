@@ -6,8 +6,7 @@ import numpy as np
 
 from ergonet.draws.samples import Samples
 from ergonet.models.likelihoods.distribution import AbstractDistribution
-from ergonet.prediction.calibration import rounding_steps
-from ergonet.prediction.pit import probability_transform
+from ergonet.prediction.pit import probability_transform, steps_of
 from ergonet.prediction.predictive import sample_predictive
 from ergonet.prediction.scores import COUNT_LEVELS, count_scores, regression_scores, sample_crps, transform_scores
 
@@ -32,15 +31,14 @@ def scores(
         density: log density of the test rows, in the same units.
     """
     likelihood, mean, truth, quantiles = model.likelihood, found["mean"], found["truth"], found["quantiles"]
-    is_real = not isinstance(likelihood, AbstractDistribution)  # so that half a step off is a possible value, too
-    steps = rounding_steps(dataset.y_train) if is_real else np.zeros(1)
+    steps = steps_of(likelihood, dataset.y_train)
     transform = probability_transform(samples, dataset.x_test, dataset.y_test, model=model, steps=steps)
     if likelihood.is_discrete:
         scored = count_scores(mean, truth, density, quantiles, transform=transform)
     else:
         scored = regression_scores(mean, truth, density, quantiles, found["levels"])
         scored |= transform_scores(transform) if steps.any() else {}
-    if is_real:
+    if not isinstance(likelihood, AbstractDistribution):
         return {"transform": transform}, scored
     count = min(MOST_SIMULATED, samples.num_chains * samples.num_draws)
     drawn = sample_predictive(samples, dataset.x_test, num_samples=max(2, count), seed=0, model=model)

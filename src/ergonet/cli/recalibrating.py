@@ -88,7 +88,7 @@ def _recorded(directory: RunDirectory, rows: str | None) -> str:
 def _found(fitted: "Fitted", rows: str) -> "ClassCalibration | Levels":
     from ergonet.datasets.readers import read_table
     from ergonet.diagnostics.finding import FALLBACK
-    from ergonet.prediction.pit import probability_transform
+    from ergonet.prediction.pit import probability_transform, steps_of
     from ergonet.prediction.predictive import predict
     from ergonet.prediction.recalibration import recalibrate_classes, recalibrate_levels
 
@@ -104,4 +104,5 @@ def _found(fitted: "Fitted", rows: str) -> "ClassCalibration | Levels":
     y = units.transform_target(values.to_numpy(), argument=f"the target in {rows}")
     if units.classes:
         return recalibrate_classes(predict(samples, x, model=model).mean, y)
-    return recalibrate_levels(probability_transform(samples, x, y, model=model))
+    steps = steps_of(model.likelihood, y)
+    return recalibrate_levels(probability_transform(samples, x, y, model=model, steps=steps))

@@ -12,7 +12,7 @@ from ergonet.comparison.sources import Known
 from ergonet.draws.samples import Samples
 from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.prediction.calibration import reliability_curve, standard_error, transform_coverage
-from ergonet.prediction.pit import cumulative
+from ergonet.prediction.pit import between, cumulative, steps_of
 from ergonet.prediction.predictive import Predictor, predict
 from ergonet.prediction.units import predict_in_units
 
@@ -126,7 +126,7 @@ def _predicted(samples: Samples, model: BayesianNetwork, known: Known, x: Any, y
         weight=float(np.sum(samples.weights())),
         log_density=np.asarray(found.log_density, np.float64),
         mean=np.asarray(found.mean, np.float64),
-        ends=None if is_classes else np.asarray(cumulative(samples, x, y, model=model)),
+        ends=None if is_classes else cumulative(samples, x, y, model=model, steps=steps_of(model.likelihood, y)),
     )
 
 
@@ -144,9 +144,7 @@ def _figures(chains: Sequence[_Predicted], truth: np.ndarray) -> tuple[dict[str,
     squares = np.square(mean - truth).mean(axis=1)
     root = float(np.sqrt(squares.mean()))
     error = Figure(root, squares / (2 * root) if root > 0 else np.zeros_like(squares))
-    below, reached = np.tensordot(shares, np.stack(ends), axes=1)
-    uniform = np.random.default_rng(0).uniform(size=below.shape)
-    calibration, by_chance = _of_transform(np.clip(below + uniform * (reached - below), 0.0, 1.0).T)
+    calibration, by_chance = _of_transform(between(np.tensordot(shares, np.stack(ends), axes=1)).T)
     return {"log_score": score, "error": error, "calibration": calibration}, by_chance
 
 

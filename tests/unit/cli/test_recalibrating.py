@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from ergonet import MLP, BayesianNetwork, Samples, likelihoods, priors
 from ergonet._errors import RunDirectoryError
 from ergonet.cli import recalibrating
 from ergonet.cli.predicting import Columns, _recalibrated
@@ -87,6 +89,33 @@ def test_the_report_names_it():
     said = dict(overview.fitted(replace(record, metrics=metrics)))["Recalibration"]
     assert said.startswith("Recalibrated on 60 rows. The rows are those of more.csv.")
     assert "`ergonet predict`, which recalibrates" in paragraph(metrics)[-1]
+
+
+class Plain:
+    """Inputs and targets are those of the network."""
+
+    target_names = ("y",)
+    classes = ()
+
+    def transform(self, x, *, argument):
+        return x.to_numpy(np.float32)
+
+    def transform_target(self, y, *, argument):
+        return y[:, None].astype(np.float32)
+
+
+def test_intervals_around_grades_are_judged_by_their_steps(tmp_path):
+    """A model that knows how targets were made before they were rounded needs no other levels."""
+    model = BayesianNetwork(MLP((1, 1)), priors.Normal(1.0), likelihoods.Gaussian(noise=0.25))
+    samples = Samples(np.array([[[1.0, 0.0]]], np.float32), {}, {}, {}, {}, {}, {})  # the output is the input
+    random = np.random.default_rng(5)
+    x = random.normal(5, 1, 4000)
+    table = pd.DataFrame({"x": x, "y": np.round(x + 0.25 * random.normal(size=x.size))})
+    table.to_csv(tmp_path / "grades.csv", index=False)
+    fitted: Any = SimpleNamespace(samples=samples, preprocessing=Plain(), model=model)
+    found: Any = recalibrating._found(fitted, str(tmp_path / "grades.csv"))
+    wanted = np.arange(1, 10) / 10
+    np.testing.assert_allclose(found(wanted), wanted, atol=0.03)
 
 
 @pytest.mark.slow

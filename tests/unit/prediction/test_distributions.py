@@ -10,8 +10,10 @@ from scipy import stats
 
 from ergonet import MLP, BayesianNetwork, Samples, likelihoods, priors
 from ergonet._errors import DataError
-from ergonet.prediction.calibration import coverage_curve, rounding_of, rounding_steps, transform_coverage
-from ergonet.prediction.pit import ends, probability_transform
+from ergonet.comparison.scored import score_rows
+from ergonet.comparison.sources import Known
+from ergonet.prediction.calibration import coverage_curve, rounding_of, transform_coverage
+from ergonet.prediction.pit import ends, probability_transform, steps_of
 from ergonet.prediction.predictive import predict
 from ergonet.prediction.scores import COUNT_LEVELS, count_scores, sample_crps, transform_scores
 from tests.stages import cases
@@ -35,7 +37,8 @@ def test_the_transform_of_the_true_model_is_uniform(name):
     outputs = jnp.asarray(rng.normal(size=(likelihood.num_outputs(1), ROWS)), jnp.float32)
     own = likelihood.initial_values(jnp.float32)
     drawn = jax.jit(likelihood.sample)(jax.random.key(2), own, outputs)
-    below, reached = np.asarray(jax.jit(ends, static_argnums=0)(likelihood, own, outputs, drawn), float)[:, 0]
+    both = jax.jit(ends, static_argnums=0)(likelihood, own, outputs, drawn, jnp.zeros(1))
+    below, reached = np.asarray(both, float)[:, 0]
     assert np.all(reached >= below)
     assert (reached > below).all() == likelihood.is_discrete
     transform = below + rng.uniform(size=ROWS) * (reached - below)
@@ -79,7 +82,7 @@ def test_the_transform_of_rounded_targets_is_uniform_within_their_steps():
     rng = np.random.default_rng(3)
     x = rng.normal(5, 1, (2000, 1)).astype(np.float32)
     y = np.round(x + 0.4 * rng.normal(size=x.shape))
-    (step,) = steps = rounding_steps(y)
+    (step,) = steps = steps_of(model.likelihood, y)
     assert step == 1
     rounded, continuous = (probability_transform(samples, x, y, model=model, steps=one) for one in (steps, 0.0))
     assert stats.kstest(rounded[:, 0], "uniform").pvalue > 1e-4
@@ -87,12 +90,16 @@ def test_the_transform_of_rounded_targets_is_uniform_within_their_steps():
     assert curve.mean_gap < 3 * curve.by_chance
     assert without.mean_gap > 5 * without.by_chance
     assert transform_scores(rounded)["calibration"] == curve.mean_gap
+    assert score_rows(Known(samples, model, None), x, y).figures["calibration"].value == curve.mean_gap
 
 
 def test_rounding_is_the_smallest_distance_of_values_that_repeat():
     assert rounding_of(np.array([1.0, 3.0, 3.0, 3.5])) == 0.5
     assert rounding_of(np.array([1.0, 3.0, 3.5])) == rounding_of(np.ones(3)) == rounding_of(np.zeros(0)) == 0
-    np.testing.assert_array_equal(rounding_steps(np.array([[1.0, 0.1], [2.0, 0.2], [2.0, 0.3]])), [1.0, 0.0])
+    targets = np.array([[1.0, 0.1], [2.0, 0.2], [2.0, 0.3]])
+    np.testing.assert_array_equal(steps_of(likelihoods.Gaussian(), targets), [1.0, 0.0])
+    np.testing.assert_array_equal(steps_of(likelihoods.LogNormal(), targets), [0.0, 0.0])
+    np.testing.assert_array_equal(steps_of(likelihoods.Poisson(), targets), [0.0, 0.0])
 
 
 def test_scores_of_counts_are_those_written_out():
