@@ -68,7 +68,7 @@ def cumulative(
     rows, positions, weights = Rows(model, x, y), readable(samples.positions), draw_weights(samples)
     parts = []
     for inputs, targets in rows.chunks(rows.chunk_size()):
-        width = jnp.broadcast_to(jnp.asarray(steps, inputs.dtype), np.shape(targets)[:-1])
+        width = jnp.broadcast_to(jnp.asarray(steps, inputs.dtype), np.shape(targets)[:-1]) if np.any(steps) else None
         total = np.zeros((2, *np.shape(targets)))
         for draws, of_draws in draw_chunks(positions, weights):
             total += np.asarray(
@@ -80,7 +80,7 @@ def cumulative(
 
 @eqx.filter_jit
 def _summed(
-    model: BayesianNetwork, positions: Array, weights: Array, inputs: Array, targets: Any, *, steps: Array
+    model: BayesianNetwork, positions: Array, weights: Array, inputs: Array, targets: Any, *, steps: Array | None
 ) -> Array:
     """Weighted sums over draws of both ends of the transform, `[end, targets, rows]`."""
 
@@ -91,9 +91,14 @@ def _summed(
     return lax.scan(add, jnp.zeros((2, *targets.shape), inputs.dtype), (positions, weights))[0]
 
 
-def ends(likelihood: AbstractLikelihood, own: Any, outputs: Array, targets: Array, steps: Array) -> Array:
-    """P(target < y) and P(target <= y), `[end, targets, rows]`, for real targets half of `steps` `[targets]` away."""
+def ends(likelihood: AbstractLikelihood, own: Any, outputs: Array, targets: Array, steps: Array | None) -> Array:
+    """P(target < y) and P(target <= y), `[end, targets, rows]`; of rounded real targets, half a step below and above y.
+
+    `steps` are those of the targets, `[targets]`; None: they are exact, or whole numbers.
+    """
     if likelihood.is_discrete:
         return jnp.stack([likelihood.cdf(own, outputs, targets - 1), likelihood.cdf(own, outputs, targets)])
+    if steps is None:
+        return jnp.stack([likelihood.cdf(own, outputs, targets)] * 2)
     half = steps[:, None] / 2
     return jnp.stack([likelihood.cdf(own, outputs, targets - half), likelihood.cdf(own, outputs, targets + half)])
