@@ -15,6 +15,7 @@ import pytest
 
 import ergonet
 from ergonet import HMC, MLP, NUTS, BayesianNetwork, Target, likelihoods, priors
+from ergonet.inference.warm_start import adam_then_mclmc
 from tests.ledger import Ledger
 from tests.sampling import place_in_one_batch
 from tests.stages import cases
@@ -38,7 +39,7 @@ class Counting(eqx.Module):
         return -0.5 * jnp.sum((q / self.scale) ** 2)
 
 
-def run(target, kernel, *, seed=1, num_chains=2, num_warmup=60, num_draws=50, thin=1):
+def run(target, kernel, *, seed=1, num_chains=2, num_warmup=60, num_draws=50, thin=1, init=None):
     return ergonet.sample(
         target,
         kernel,
@@ -47,6 +48,7 @@ def run(target, kernel, *, seed=1, num_chains=2, num_warmup=60, num_draws=50, th
         num_draws=num_draws,
         thin=thin,
         seed=seed,
+        init=init,
         progress=False,
     )
 
@@ -128,7 +130,10 @@ def test_posteriors_of_about_as_many_rows_compile_nothing():
 
     def fit(rows, new_rows):
         x = rng.normal(size=(rows, 3))
-        samples = run(model.condition(x, x[:, 0]), HMC(num_steps=3, step_size=0.1), num_warmup=0, num_draws=4)
+        target = model.condition(x, x[:, 0])
+        warm_start = adam_then_mclmc(most_epochs=2, num_transitions=4)
+        init = warm_start.run(target, num_chains=2, seed=1)
+        samples = run(target, HMC(num_steps=3, step_size=1e-3), num_warmup=0, num_draws=4, init=init)
         samples.diagnostics()
         ergonet.predict(samples, x[:new_rows], y=x[:new_rows, 0])
         assert samples.log_likelihood().shape == (2, 4, rows)

@@ -133,7 +133,7 @@ def _of_step_size(needs: WarmupNeeds, *, settles: bool = False) -> AbstractLearn
 def _scheduled(stages: list[Stage], needs: WarmupNeeds) -> list[Stage]:
     """The same stages, in which the aim for energy errors changes geometrically from the first to its last value."""
     aim, total = needs.step_size_aim, sum(stage.num_transitions for stage in stages)
-    if not isinstance(aim, EnergyVariance) or aim.first == aim.last:
+    if not isinstance(aim, EnergyVariance) or aim.first == aim.last or not total:
         return stages
     factor, done, scheduled = (aim.last / aim.first) ** (1 / total), 0, []
     for stage in stages:

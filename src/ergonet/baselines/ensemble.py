@@ -20,17 +20,18 @@ import numpy as np
 from ergonet._checks import LARGEST_COUNT, is_integer
 from ergonet._errors import CapabilityError, DivergedError, SamplingWarning, SettingError
 from ergonet._keys import key_of
-from ergonet._types import Array, PRNGKey, Scalar
+from ergonet._types import Array, Count, Int, PRNGKey, Scalar
 from ergonet.draws.samples import Samples
 from ergonet.draws.versions import versions
-from ergonet.execution.threads import CPU_OPTIONS, num_cores, worker_pool
+from ergonet.execution.threads import num_cores, options, worker_pool
 from ergonet.inference.training import AbstractLoss, EarlyStopping, Member, Split, Training, begin, train
 from ergonet.models.network_posterior import AbstractNetworkPosterior, NetworkPosterior
 from ergonet.models.streamed_posterior import StreamedPosterior
 from ergonet.samplers.stochastic.optimizers import Adam, Optimizer
+from ergonet.target.padding import without_padding
 
 ADAM = Adam()
-START_KEY = 0  # beside those of `training.py`
+START_KEY = 0xFFFF_FFFF  # beyond those of epochs, in `training.py`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,25 +90,23 @@ class EarlyStoppingEnsemble:
             raise CapabilityError("An ensemble keeps all rows on the device: `target` must not be streamed.")
         if not isinstance(target, NetworkPosterior):
             raise CapabilityError(f"`target` must be the posterior of a network, got {type(target).__name__}.")
-        num_validation = round(self.validation * target.num_rows)
-        num_train = target.num_rows - num_validation
-        if num_validation < 1 or num_train < self.optimizer.batch_size:
+        split = Split(target.num_rows, self.validation, self.optimizer.batch_size)
+        if not split.num_held_out or not split.num_batches:
             raise SettingError(
-                f"`EarlyStoppingEnsemble(validation={self.validation})` leaves {num_train} rows for training and "
-                f"{num_validation} for validation; a batch takes {self.optimizer.batch_size}."
+                f"`EarlyStoppingEnsemble(validation={self.validation})` leaves {split.num_learned} rows for training "
+                f"and {split.num_held_out} for validation; a batch takes {self.optimizer.batch_size}."
             )
         began = time.perf_counter()
-        split = Split(target.num_rows, num_validation, self.optimizer.batch_size)
-        training = Training(self.optimizer, MeanNegativeLogLikelihood(), target, target.rows(), split)
+        training = Training(self.optimizer, MeanNegativeLogLikelihood(), target, split)
         stopping = EarlyStopping(np.asarray(self.patience, np.int32), np.asarray(self.most_epochs, np.int32))
         root, program = key_of(seed), _program(jax.local_devices()[0].platform)
+
+        def trained(member: int) -> Member:
+            key, order = jax.random.fold_in(root, member), jax.device_put(split.order(seed, member))
+            return jax.block_until_ready(program(training, key, order, stopping))
+
         with worker_pool(min(num_cores(), self.size)) as pool:
-            members = list(
-                pool.map(
-                    lambda member: jax.block_until_ready(program(training, jax.random.fold_in(root, member), stopping)),
-                    range(self.size),
-                )
-            )
+            members = list(pool.map(trained, range(self.size)))
         elapsed = time.perf_counter() - began
         self._report_untrained(sum(int(one.best_epoch) == 0 for one in members))
         positions = np.stack([one.best for one in members])
@@ -158,20 +157,20 @@ class EarlyStoppingEnsemble:
 class MeanNegativeLogLikelihood(AbstractLoss):
     """The mean negative log likelihood of a row, without the prior."""
 
-    def of_rows(self, target: Any, position: Array, rows: Any) -> Scalar:
-        return (target.minibatch_potential(position, rows) + target.model.log_prior(position)) / target.num_rows
+    def of_rows(self, target: Any, position: Array, rows: Int[Array, "row"]) -> Scalar:
+        potential = target.minibatch_potential(position, target.take(rows))
+        return (potential + target.model.log_prior(position)) / target.num_rows
 
-    def on_held_out(self, target: Any, position: Array, held_out: Array) -> Scalar:
-        return -jnp.mean(target.log_likelihood(position, held_out))
+    def on_held_out(self, target: Any, position: Array, rows: Int[Array, "row"], count: Count) -> Scalar:
+        return -jnp.sum(without_padding(target.log_likelihood(position, rows), count)) / count
 
 
 @cache
 def _program(platform: str) -> Any:
-    options: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if platform == "cpu" else {}
-    return eqx.filter_jit(train_member, **options)
+    return eqx.filter_jit(train_member, **options(platform))
 
 
-def train_member(training: Training, key: PRNGKey, stopping: EarlyStopping) -> Member:
-    """Train one member until early stopping."""
+def train_member(training: Training, key: PRNGKey, order: tuple[Array, Array], stopping: EarlyStopping) -> Member:
+    """Train one member, with its rows in the order of `Split.order`, until early stopping."""
     position = training.target.initial_position(jax.random.fold_in(key, START_KEY))
-    return train(training, begin(training, key, position), stopping, jnp.asarray(LARGEST_COUNT, jnp.int32))
+    return train(training, begin(training, key, order, position), stopping, jnp.asarray(LARGEST_COUNT, jnp.int32))

@@ -112,21 +112,26 @@ def declared(kernel: AbstractKernel) -> tuple[Statistic, ...]:
     return (LP, STEP_SIZE, *kernel.statistics())
 
 
-def start_chain(
-    kernel: AbstractKernel,
-    target: AbstractTarget,
-    adaptation: Adaptation,
-    numbers: UInt[Array, "4"],
-    position: Array | None,
-) -> ChainRecord:
-    """Start a chain at `position` or at initial values drawn by the target, with the kernel's initial tuning.
+def drawn_start(target: AbstractTarget, numbers: UInt[Array, "4"]) -> Array:
+    """Initial values of a chain, drawn by the target.
 
     `numbers` are the low and the high word of the seed, the index of the chain, and the number of previous attempts.
     """
     low, high, chain, attempt = numbers
     key = jax.random.fold_in(key_of_words(low, high), chain)
-    if position is None:
-        position = target.initial_position(jax.random.fold_in(jax.random.fold_in(key, START_KEY), attempt))
+    return target.initial_position(jax.random.fold_in(jax.random.fold_in(key, START_KEY), attempt))
+
+
+def start_chain(
+    kernel: AbstractKernel,
+    target: AbstractTarget,
+    adaptation: Adaptation,
+    numbers: UInt[Array, "4"],
+    position: Array,
+) -> ChainRecord:
+    """Start a chain at `position`, with the kernel's initial tuning; `numbers` are those of `drawn_start`."""
+    low, high, chain, _ = numbers
+    key = jax.random.fold_in(key_of_words(low, high), chain)
     return first_record(kernel, target, adaptation, key, kernel.start_near(position))
 
 

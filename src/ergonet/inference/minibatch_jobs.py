@@ -113,8 +113,9 @@ class MinibatchJob(AbstractJob):
         return self.once(self._new_feed, (self._chain, self._device))
 
     def _new_feed(self) -> AbstractFeed:
-        rows, size, ordering = rows_of(self.target).rows(), self._plan.kernel.batch_size, self._plan.kernel.ordering
-        if all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(rows)):
+        data, size, ordering = rows_of(self.target), self._plan.kernel.batch_size, self._plan.kernel.ordering
+        rows = data.rows()
+        if data.is_streamed:
             return HostFeed(rows, (self._plan.run.seed, self._chain), self._device, size, ordering=ordering)
         rows = jax.device_put(rows, self._device)
         return DeviceFeed(rows, epochs.chain_key(self._words), size, ordering=ordering)

@@ -1,74 +1,115 @@
 """Training with early stopping, as compiled programs: for warm starts, and for ensembles of trained networks.
 
 Some rows are held out, the others give minibatches, and the position with the lowest loss on the held-out rows is kept.
-A call of `train` takes so many steps. The order of rows depends only on the key of the member and the number of the
-epoch, so a training is the same however it is divided into calls.
+A call of `train` takes so many steps. Which rows a member holds out, and their order in an epoch, depend only on its
+seed, its number and that of the epoch, so a training is the same however it is divided into calls.
+
+Indices of rows are padded as the rows are (`target/padding.py`), and their numbers are arguments, so that tables of
+about as many rows share the programs.
 """
 
 import abc
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ergonet._numbers import like
-from ergonet._types import Array, Bool, Count, Flag, Int, Key, PRNGKey, Scalar
+from ergonet._types import Array, Count, Flag, Int, Key, PRNGKey, Scalar
 from ergonet.samplers.stochastic.optimizers import Optimizer
-
-SPLIT_KEY, ORDER_KEY = 1, 2
+from ergonet.target.padding import is_row, padded_size
 
 
 class AbstractLoss(eqx.Module):
     """What is minimized, and what early stopping looks at; both are means over rows."""
 
     @abc.abstractmethod
-    def of_rows(self, target: Any, position: Array, rows: Any) -> Scalar:
-        """The loss on a minibatch of rows."""
+    def of_rows(self, target: Any, position: Array, rows: Int[Array, "row"]) -> Scalar:
+        """The loss on a minibatch, the rows with these indices."""
 
     @abc.abstractmethod
-    def on_held_out(self, target: Any, position: Array, held_out: Int[Array, "row"]) -> Scalar:
-        """The loss on the held-out rows with these indices, which may be none."""
+    def on_held_out(self, target: Any, position: Array, rows: Int[Array, "row"], count: Count) -> Scalar:
+        """The loss on the first `count` of these rows, which are held out; there may be none."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Numbers of rows, which are constants of the compiled program.
+    """Numbers of rows.
 
     Attributes:
-        num_rows: all rows.
-        num_validation: those that are held out.
-        batch_size: those of a minibatch, at most as many as are not held out.
+        num_rows: all rows, at least 1.
+        validation: fraction of them that is held out, in [0, 1); at least one row is not.
+        batch_size: rows of a minibatch, at most as many as are not held out.
     """
 
     num_rows: int
-    num_validation: int
+    validation: float
     batch_size: int
+
+    @property
+    def num_held_out(self) -> int:
+        """Rows that are held out."""
+        return min(round(self.validation * self.num_rows), self.num_rows - 1)
+
+    @property
+    def num_learned(self) -> int:
+        """Rows that are not."""
+        return self.num_rows - self.num_held_out
 
     @property
     def num_batches(self) -> int:
         """Minibatches of an epoch."""
-        return (self.num_rows - self.num_validation) // self.batch_size
+        return self.num_learned // self.batch_size
+
+    def order(self, seed: int, member: int) -> tuple[np.ndarray, np.ndarray]:
+        """Indices of the rows that a member holds out and of the others, each padded with zeros."""
+        order = np.random.default_rng([seed, member]).permutation(self.num_rows).astype(np.int32)
+        size = padded_size(self.num_rows)
+        sizes = math.ceil(self.validation * size) if self.num_held_out else 0, size
+        parts = order[: self.num_held_out], order[self.num_held_out :]
+        held_out, learned = (np.pad(part, (0, size - len(part))) for part, size in zip(parts, sizes, strict=True))
+        return held_out, learned
 
 
 class Training(eqx.Module):
     """What is trained, and how.
 
     Attributes:
-        optimizer: the optimizer; its batch size is that of `split`.
+        optimizer: the optimizer.
         loss: what is minimized.
         target: the density or posterior that the loss needs.
-        rows: its rows, `[row, ...]`; an empty tree if it has none.
-        split: numbers of rows.
+        num_held_out: rows that are held out.
+        num_learned: rows that are not.
+        batch_size: rows of a minibatch.
     """
 
     optimizer: Optimizer
     loss: AbstractLoss
     target: Any
-    rows: Any
-    split: Split = eqx.field(static=True)
+    num_held_out: Count
+    num_learned: Count
+    batch_size: int = eqx.field(static=True)
+
+    def __init__(self, optimizer: Optimizer, loss: AbstractLoss, target: Any, split: Split):
+        """Keep what is trained."""
+        self.optimizer, self.loss, self.target, self.batch_size = optimizer, loss, target, split.batch_size
+        self.num_held_out, self.num_learned = jax.device_put(
+            (np.int32(split.num_held_out), np.int32(split.num_learned))
+        )
+
+    @property
+    def num_batches(self) -> Count:
+        """Minibatches of an epoch."""
+        return self.num_learned // self.batch_size
+
+    def judged(self, member: "Member") -> Scalar:
+        """The loss of a member on the rows that it holds out."""
+        return self.loss.on_held_out(self.target, member.position, member.held_out, self.num_held_out)
 
 
 class EarlyStopping(eqx.Module):
@@ -82,9 +123,9 @@ class EarlyStopping(eqx.Module):
     patience: Any
     most_epochs: Any
 
-    def is_over(self, member: "Member") -> Bool[Array, "..."]:
-        """Whether a member has stopped, or each of several."""
-        return (member.epoch >= self.most_epochs) | (member.epoch - member.best_epoch >= self.patience)
+    def is_over(self, epoch: Any, best_epoch: Any) -> Any:
+        """Whether a member has stopped, or each of several, given its complete epochs and the best of them."""
+        return (epoch >= self.most_epochs) | (epoch - best_epoch >= self.patience)
 
 
 class Member(eqx.Module):
@@ -92,6 +133,8 @@ class Member(eqx.Module):
 
     Attributes:
         key: of the member.
+        held_out: indices of the rows that it holds out, padded.
+        learned: indices of the others, padded.
         position: current position `[dim]`.
         memory: state of the optimizer.
         loss: loss on the held-out rows at the end of the last epoch.
@@ -103,6 +146,8 @@ class Member(eqx.Module):
     """
 
     key: Key[Array, "..."]
+    held_out: Int[Array, "..."]
+    learned: Int[Array, "..."]
     position: Array
     memory: Any
     loss: Array
@@ -113,23 +158,23 @@ class Member(eqx.Module):
     batch: Int[Array, "..."]
 
 
-def begin(training: Training, key: PRNGKey, position: Array) -> Member:
-    """A member at its initial values."""
-    zero, split = jnp.zeros((), jnp.int32), training.split
-    found = training.loss.on_held_out(training.target, position, _order(key, split)[: split.num_validation])
+def begin(
+    training: Training, key: PRNGKey, order: tuple[Int[Array, "held_out"], Int[Array, "learned"]], position: Array
+) -> Member:
+    """A member at its initial values, with its rows in the order of `Split.order`."""
+    zero, unknown = jnp.zeros((), jnp.int32), jnp.zeros((), position.dtype)
     memory = training.optimizer.transformation.init(position)
-    return Member(key, position, memory, found, position, found, zero, zero, zero)
+    member = Member(key, *order, position, memory, unknown, position, unknown, zero, zero, zero)
+    loss = training.judged(member)
+    return replace(member, loss=loss, best_loss=loss)
 
 
 def train(training: Training, member: Member, stopping: EarlyStopping, count: Count) -> Member:
     """Take `count` more steps, or fewer if training stops early."""
-    optimizer, loss, split = training.optimizer, training.loss, training.split
-    target, rows, num_batches = training.target, training.rows, split.num_batches
-    order = _order(member.key, split)
-    held_out, learned = order[: split.num_validation], order[split.num_validation :]
+    optimizer, num_batches, size = training.optimizer, training.num_batches, training.batch_size
 
     def judged(member: Member) -> Member:
-        found = loss.on_held_out(target, member.position, held_out)
+        found = training.judged(member)
         better, epoch = found < member.best_loss, member.epoch + 1
         return replace(
             member,
@@ -143,14 +188,12 @@ def train(training: Training, member: Member, stopping: EarlyStopping, count: Co
 
     def to_end_of_epoch(carry: tuple[Member, Count]) -> tuple[Member, Count]:
         member, left = carry
-        key = jax.random.fold_in(jax.random.fold_in(member.key, ORDER_KEY), member.epoch)
-        batches = jax.random.permutation(key, learned)[: num_batches * split.batch_size]
-        batches = batches.reshape(num_batches, split.batch_size)
+        rows = _shuffled(jax.random.fold_in(member.key, member.epoch), member.learned, training.num_learned)
 
         def step(number: Count, carry: tuple[Array, Any]) -> tuple[Array, Any]:
             position, memory = carry
-            chosen = jax.tree.map(lambda leaf: leaf[batches[number]], rows)
-            gradient = jax.grad(lambda position: loss.of_rows(target, position, chosen))(position)
+            batch = lax.dynamic_slice_in_dim(rows, number * size, size)
+            gradient = jax.grad(lambda position: training.loss.of_rows(training.target, position, batch))(position)
             update: Any
             update, memory = optimizer.transformation.update(gradient, memory, position)
             return position - like(optimizer.learning_rate, position) * update, memory
@@ -161,11 +204,13 @@ def train(training: Training, member: Member, stopping: EarlyStopping, count: Co
         return lax.cond(end == num_batches, judged, lambda same: same, moved), left - (end - member.batch)
 
     def goes_on(carry: tuple[Member, Count]) -> Flag:
-        return (carry[1] > 0) & ~stopping.is_over(carry[0])
+        return (carry[1] > 0) & ~stopping.is_over(carry[0].epoch, carry[0].best_epoch)
 
     return lax.while_loop(goes_on, to_end_of_epoch, (member, count))[0]
 
 
-def _order(key: PRNGKey, split: Split) -> Int[Array, "row"]:
-    """All rows in the order of a member, its held-out rows first."""
-    return jax.random.permutation(jax.random.fold_in(key, SPLIT_KEY), split.num_rows)
+def _shuffled(key: PRNGKey, rows: Int[Array, "row"], count: Count) -> Int[Array, "row"]:
+    """The first `count` rows in random order, then the others."""
+    ranks = jax.random.bits(key, rows.shape, jnp.uint32) >> 1
+    last = jnp.uint32(0xFFFF_FFFF)
+    return lax.sort_key_val(jnp.where(is_row(rows.size, count), ranks, last), rows)[1]

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -14,10 +14,10 @@ from jax import lax
 
 from ergonet._checks import LARGEST_COUNT
 from ergonet._keys import key_of_words, seed_words
-from ergonet._types import Array, Float, Int, Scalar, UInt
+from ergonet._types import Array, Count, Float, Int, Scalar, UInt
 from ergonet.draws.recorder import Chunk
 from ergonet.draws.statistics import LP
-from ergonet.execution.threads import CPU_OPTIONS
+from ergonet.execution.threads import options
 from ergonet.inference import training
 from ergonet.inference.devices import Placement
 from ergonet.inference.jobs import CHUNK_SECONDS, AbstractJob, Say, on_device
@@ -25,6 +25,7 @@ from ergonet.inference.training import AbstractLoss, EarlyStopping, Member, Spli
 from ergonet.samplers.stochastic.optimizers import Optimizer
 from ergonet.target.capabilities import PointwiseLogLikelihood, Rows
 from ergonet.target.contract import AbstractTarget, Missing
+from ergonet.target.padding import without_padding
 from ergonet.target.shards import RowShards
 
 SHARES = 1.0, 0.5, 0.25, 0.125
@@ -42,29 +43,32 @@ class PosteriorLoss(AbstractLoss):
 
     has_rows: bool = eqx.field(static=True)
 
-    def of_rows(self, target: Any, position: Array, rows: Any) -> Scalar:
+    def of_rows(self, target: Any, position: Array, rows: Int[Array, "row"]) -> Scalar:
         if not self.has_rows:
             return target.potential(position)
         data = target.capability(Rows)
-        return data.minibatch_potential(position, rows) / data.num_rows
+        return data.minibatch_potential(position, data.take(rows)) / data.num_rows
 
-    def on_held_out(self, target: Any, position: Array, held_out: Int[Array, "row"]) -> Scalar:
-        if held_out.size:
-            return -jnp.mean(target.capability(PointwiseLogLikelihood).log_likelihood(position, held_out))
-        return target.potential(position) / (target.capability(Rows).num_rows if self.has_rows else 1)
+    def on_held_out(self, target: Any, position: Array, rows: Int[Array, "row"], count: Count) -> Scalar:
+        if not rows.size:
+            return target.potential(position) / (target.capability(Rows).num_rows if self.has_rows else 1)
+        found = target.capability(PointwiseLogLikelihood).log_likelihood(position, rows)
+        return -jnp.sum(without_padding(found, count)) / count
 
 
-def begin_chain(made: Training, numbers: UInt[Array, "3"], position: Array, shares: Float[Array, "share"]) -> Member:
+def begin_chain(
+    made: Training, numbers: UInt[Array, "3"], order: Any, position: Array, shares: Float[Array, "share"]
+) -> Member:
     """A chain at its initial values, or at the largest share of them with hardly less than the highest density.
 
     `numbers` are the low and the high word of the seed, and the index of the chain.
     """
     low, high, chain = numbers
-    nothing = jnp.zeros((0,), jnp.int32)
-    found = lax.map(lambda share: made.loss.on_held_out(made.target, share * position, nothing), shares)
+    nothing, none = jnp.zeros((0,), jnp.int32), jnp.zeros((), jnp.int32)
+    found = lax.map(lambda share: made.loss.on_held_out(made.target, share * position, nothing, none), shares)
     found = jnp.where(jnp.isfinite(found), found, jnp.inf)
     best = shares[jnp.argmax(found <= jnp.min(found) + TOLERANCE)]
-    return training.begin(made, jax.random.fold_in(key_of_words(low, high), chain), best * position)
+    return training.begin(made, jax.random.fold_in(key_of_words(low, high), chain), order, best * position)
 
 
 @dataclass(frozen=True)
@@ -78,12 +82,14 @@ class Programs:
 @cache
 def programs(platform: str, *, is_batched: bool) -> Programs:
     """The programs for one chain, or for vmapped chains."""
-    options: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if platform == "cpu" else {}
     begin, train = begin_chain, training.train
     if is_batched:
-        begin = eqx.filter_vmap(begin, in_axes=(None, 0, 0, None))
+        begin = eqx.filter_vmap(begin, in_axes=(None, 0, 0, 0, None))
         train = eqx.filter_vmap(train, in_axes=(None, 0, None, None))
-    return Programs(begin=eqx.filter_jit(begin, **options), train=eqx.filter_jit(train, **options))
+    return Programs(
+        begin=eqx.filter_jit(begin, **options(platform, effort=0)),
+        train=eqx.filter_jit(train, **options(platform, effort=1)),  # no slower: most of it is matrix products
+    )
 
 
 @dataclass(frozen=True)
@@ -106,16 +112,19 @@ class TrainingPlan:
     is_drawn: bool
     seed: int
 
-    def training(self, target: AbstractTarget) -> Training:
-        """What is trained: rows are held out if each has a log likelihood of its own."""
+    def split(self, target: AbstractTarget) -> Split:
+        """How the rows are divided: some are held out if each has a log likelihood of its own."""
         data = target.capability(Rows)
         if isinstance(data, Missing):
-            return Training(self.optimizer, PosteriorLoss(has_rows=False), target, (), Split(STEPS_PER_EPOCH, 0, 1))
+            return Split(STEPS_PER_EPOCH, 0.0, 1)
         pointwise = not isinstance(target.capability(PointwiseLogLikelihood), Missing)
-        num_validation = round(self.validation * data.num_rows) if pointwise else 0
-        num_validation = min(num_validation, data.num_rows - 1)
-        split = Split(data.num_rows, num_validation, min(self.optimizer.batch_size, data.num_rows - num_validation))
-        return Training(self.optimizer, PosteriorLoss(has_rows=True), target, data.rows(), split)
+        split = Split(data.num_rows, self.validation if pointwise else 0.0, self.optimizer.batch_size)
+        return replace(split, batch_size=min(split.batch_size, split.num_learned))
+
+    def training(self, target: AbstractTarget) -> Training:
+        """What is trained."""
+        has_rows = not isinstance(target.capability(Rows), Missing)
+        return Training(self.optimizer, PosteriorLoss(has_rows), target, self.split(target))
 
 
 def training_jobs(plan: TrainingPlan, target: AbstractTarget, placement: Placement) -> list[AbstractJob]:
@@ -135,7 +144,8 @@ class TrainingJob(AbstractJob):
         super().__init__(chains, target)
         self._plan, self._is_batched = plan, is_batched
         self._device = device.own[0] if isinstance(device, RowShards) else device
-        self._num_batches = self._made.split.num_batches
+        self._split = plan.split(target)
+        self._num_batches = self._split.num_batches
         self._seconds_per_step = 0.0
         self._num_chunks = 0
 
@@ -161,7 +171,8 @@ class TrainingJob(AbstractJob):
 
     @property
     def _is_over(self) -> bool:
-        return bool(np.all(self._plan.stopping.is_over(self.record)))
+        reached = jax.tree.map(np.asarray, (self.record.epoch, self.record.best_epoch))
+        return bool(np.all(self._plan.stopping.is_over(*reached)))
 
     @property
     def is_warmup(self) -> bool:
@@ -173,13 +184,16 @@ class TrainingJob(AbstractJob):
 
     @property
     def detail(self) -> str:
-        return f"epoch {int(np.max(self.record.epoch))}, loss {float(np.mean(self.record.loss)):.4g}"
+        epoch, loss = np.asarray(self.record.epoch), np.asarray(self.record.loss)
+        return f"epoch {epoch.max()}, loss {loss.mean():.4g}"
 
     def start(self) -> None:
         numbers = np.asarray([[*seed_words(self._plan.seed), chain] for chain in self.chains], np.uint32)
-        init = np.stack([self._plan.init[chain] for chain in self.chains])
-        there = jax.device_put((numbers, init) if self._is_batched else (numbers[0], init[0]), self._device)
-        shares = np.asarray(SHARES if self._plan.is_drawn else (1.0,), init.dtype)
+        orders = [self._split.order(self._plan.seed, chain) for chain in self.chains]
+        order = tuple(np.stack(parts) for parts in zip(*orders, strict=True))
+        each = numbers, order, np.stack([self._plan.init[chain] for chain in self.chains])
+        there = jax.device_put(each if self._is_batched else jax.tree.map(lambda leaf: leaf[0], each), self._device)
+        shares = np.asarray(SHARES if self._plan.is_drawn else (1.0,), self._plan.init.dtype)
         self.record = self._programs.begin(self._made, *there, shares)
 
     def fields(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
@@ -204,17 +218,22 @@ class TrainingJob(AbstractJob):
         taken = self._steps() - before
         self._seconds_per_step = (time.perf_counter() - began) / max(1, int(taken.max()))
         self.counters["transitions"] += int(taken.max())
-        fields = {LP.name: -np.atleast_1d(self.record.loss)[:, None], "gradients": taken.astype(np.int32)[:, None]}
+        fields = {
+            LP.name: -np.atleast_1d(np.asarray(self.record.loss))[:, None],
+            "gradients": taken.astype(np.int32)[:, None],
+        }
         self._num_chunks += 1
         return Chunk(self.chains, is_warmup=True, start=self._num_chunks - 1, fields=fields, fault=self._fault())
 
     def _steps(self) -> np.ndarray:
         """Steps so far `[chain]`."""
-        return np.atleast_1d(np.asarray(self.record.epoch, np.int64) * self._num_batches + self.record.batch)
+        epoch, batch = (np.asarray(one, np.int64) for one in (self.record.epoch, self.record.batch))
+        return np.atleast_1d(epoch * self._num_batches + batch)
 
     def _fault(self) -> str:
-        is_bad = ~np.isfinite(self.record.loss) & (np.asarray(self.record.epoch) > 0)
-        if not is_bad.any() and np.isfinite(self.record.position).all():
+        loss, epoch, position = map(np.asarray, (self.record.loss, self.record.epoch, self.record.position))
+        is_bad = ~np.isfinite(loss) & (epoch > 0)
+        if not is_bad.any() and np.isfinite(position).all():
             return ""
         return (
             f"the loss or a weight is not finite. Lower the learning rate of the optimizer of `warm_start`, "
@@ -227,7 +246,8 @@ class TrainingJob(AbstractJob):
         return np.atleast_2d(np.asarray(self.record.best))
 
     def tuning(self) -> dict[str, np.ndarray]:
-        return {"loss": np.atleast_1d(self.record.best_loss), "epoch": np.atleast_1d(self.record.best_epoch)}
+        found = {"loss": self.record.best_loss, "epoch": self.record.best_epoch}
+        return {name: np.atleast_1d(np.asarray(values)) for name, values in found.items()}
 
     def summaries(self) -> list[Any]:
         return []

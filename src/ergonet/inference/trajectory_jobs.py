@@ -27,7 +27,7 @@ from ergonet.draws.callback import NoCallback, observe
 from ergonet.draws.contents import POSITIONS
 from ergonet.draws.recorder import Chunk
 from ergonet.draws.statistics import stored_fields
-from ergonet.execution.threads import CPU_OPTIONS, worker_pool
+from ergonet.execution.threads import options, worker_pool
 from ergonet.inference import batches, chains
 from ergonet.inference.chains import ChainRecord, Draws, Stretch
 from ergonet.inference.devices import Placement
@@ -37,13 +37,12 @@ from ergonet.target.capabilities import Divisible
 from ergonet.target.contract import AbstractTarget, require
 from ergonet.target.shards import RowShards
 
-SELDOM = {"xla_backend_optimization_level": 1}  # programs that run a few dozen times are compiled with less effort
-
 
 @dataclass(frozen=True)
 class Programs:
-    """Programs that start and advance the chains of a job, finish a stage, and pass draws to a callback."""
+    """Programs that draw initial values, start and advance the chains of a job, finish a stage, and call a callback."""
 
+    draw: Any
     start: Any
     advance: Any
     finish_stage: Any
@@ -53,16 +52,14 @@ class Programs:
 @cache
 def programs(platform: str, *, is_batched: bool) -> Programs:
     """The programs for one chain, or for vmapped chains."""
-    is_cpu = platform == "cpu"
-    often: dict[str, Any] = {"compiler_options": CPU_OPTIONS} if is_cpu else {}
-    seldom: dict[str, Any] = {"compiler_options": CPU_OPTIONS | SELDOM} if is_cpu else {}
     module: Any = batches if is_batched else chains
     over_chains = eqx.filter_vmap(observe, in_axes=(None, 0, 0, None, None))
     return Programs(
-        start=eqx.filter_jit(chains.start_chain, **seldom),
-        advance=eqx.filter_jit(module.advance_chain, **often),
-        finish_stage=eqx.filter_jit(module.finish_stage, **seldom),
-        observe=eqx.filter_jit(over_chains if is_batched else observe, **often),
+        draw=eqx.filter_jit(chains.drawn_start, **options(platform, effort=0)),
+        start=eqx.filter_jit(chains.start_chain, **options(platform, effort=0)),
+        advance=eqx.filter_jit(module.advance_chain, **options(platform)),
+        finish_stage=eqx.filter_jit(module.finish_stage, **options(platform, effort=0)),
+        observe=eqx.filter_jit(over_chains if is_batched else observe, **options(platform)),
     )
 
 
@@ -180,12 +177,13 @@ class TrajectoryJob(AbstractJob):
     def _start(self, chain: int) -> ChainRecord:
         """Start a chain where the potential and its gradient are finite, with at most 100 attempts."""
         plan, seed = self._plan, self._plan.run.seed
-        start = programs(self._device.platform, is_batched=False).start
+        of_one = programs(self._device.platform, is_batched=False)
         given = None if plan.run.init is None else plan.run.init[chain]
         record = None
         for attempt in range(MOST_TRIES if given is None else 1):
             numbers = np.asarray([*seed_words(seed), chain, attempt], np.uint32)
-            record = start(plan.kernel, self.target, plan.adaptations.search, numbers, given)
+            position = of_one.draw(self.target, numbers) if given is None else given
+            record = of_one.start(plan.kernel, self.target, plan.adaptations.search, numbers, position)
             if np.isfinite(record.state.potential) and np.all(np.isfinite(record.state.gradient)):
                 return record
         assert record is not None

@@ -74,7 +74,7 @@ def validate_target(target: Any, kernel: Any) -> None:
 def is_streamed(target: AbstractTarget) -> bool:
     """Whether the rows of a target are on the host, so that only minibatches of them are ever on the device."""
     data = target.capability(Rows)
-    return not isinstance(data, Missing) and any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(data.rows()))
+    return not isinstance(data, Missing) and data.is_streamed
 
 
 def validate_size(target: AbstractTarget, kernel: AbstractKernel | AbstractMinibatchKernel, num_chains: int) -> None:

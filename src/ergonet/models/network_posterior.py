@@ -311,14 +311,16 @@ class NetworkPosterior(AbstractNetworkPosterior, PointwiseLogLikelihood, Divisib
     def log_likelihood(self, position: Position, rows: Int[Array, "row"] | None = None) -> Float[Array, "row"]:
         if rows is None:
             return _log_likelihood(self.model, position, self.inputs, self.targets)
-        network = self.model.network
-        chosen = network.prepare(network.rows_first(self.padded_inputs)[rows]), self.padded_targets[:, rows]
-        return _log_likelihood(self.model, position, *chosen)
+        x, targets = self.take(rows)
+        return _log_likelihood(self.model, position, self.model.network.prepare(x), targets.T)
 
     def rows(self) -> tuple[Array, Array]:
         """Inputs `[rows, ...]` and prepared targets `[rows, targets]`."""
         inputs, targets = self.model.network.rows_first(self.padded_inputs), self.padded_targets.T
         return (inputs, targets) if self._is_full else (inputs[: self.num_rows], targets[: self.num_rows])
+
+    def take(self, indices: Int[Array, "row"]) -> tuple[Array, Array]:
+        return self.model.network.rows_first(self.padded_inputs)[indices], self.padded_targets[:, indices].T
 
     def reference_point(self, position: Position) -> ReferencePoint:
         density, likelihood = self.model.prior_density(position), self.sum_over_rows(position)

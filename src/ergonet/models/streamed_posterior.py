@@ -3,7 +3,7 @@
 Only minibatch kernels can sample it: they move the rows to the device in chunks; other kernels need all rows at once.
 """
 
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import equinox as eqx
 import jax
@@ -30,6 +30,8 @@ class HostRows:
 
 class StreamedPosterior(AbstractNetworkPosterior):
     """The posterior of a `BayesianNetwork` given rows on the host; make it with `stream`."""
+
+    is_streamed: ClassVar[bool] = True
 
     model: BayesianNetwork
     reference: Array

@@ -63,6 +63,9 @@ class TemperedPosterior(AbstractNetworkPosterior, PointwiseLogLikelihood):
     def rows(self) -> tuple[Array, Array]:
         return self.posterior.rows()
 
+    def take(self, indices: Int[Array, "row"]) -> tuple[Array, Array]:
+        return self.posterior.take(indices)
+
     def log_likelihood(self, position: Position, rows: Int[Array, "row"] | None = None) -> Float[Array, "row"]:
         return self.posterior.log_likelihood(position, rows)
 

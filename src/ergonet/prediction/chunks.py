@@ -1,7 +1,7 @@
 """Draws and rows in chunks of one shape: memory is bounded, and one compiled program serves every chunk."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -16,8 +16,8 @@ from ergonet.models.network_posterior import BayesianNetwork
 
 DRAW_CHUNK = 64  # draws whose outputs are held at once
 MOST_DRAWS = 512  # of a chunk of draws in memory: fewer calls
-ROW_CHUNKS = (1, 8, 64, 512)  # rows per chunk: the smallest size in which all rows fit
-SIMULATED_ROWS = (32, 256)  # the same for simulated targets, whose noise depends on it
+ROW_CHUNKS = {1: 1, 8: 8, 256: 64, 512: 512}  # up to so many rows, and above: rows per chunk
+SIMULATED_ROWS = {32: 32, 256: 256}  # the same for simulated targets, whose noise depends on it
 IN_MEMORY_BYTES = 256 * 2**20  # stored positions up to this size are read once, larger ones once per chunk of rows
 
 
@@ -56,9 +56,9 @@ class Rows:
             self._num_outputs = self._model.num_outputs(self._model.network.prepare(self._x[:1]))
         return self._num_outputs
 
-    def chunk_size(self, most_outputs: int | None = None, sizes: tuple[int, ...] = ROW_CHUNKS) -> int:
+    def chunk_size(self, most_outputs: int | None = None, sizes: Mapping[int, int] = ROW_CHUNKS) -> int:
         """Number of rows per chunk; with `most_outputs`, small enough that a draw has at most so many outputs."""
-        size = next((size for size in sizes if self.count <= size), sizes[-1])
+        size = next((size for most, size in sizes.items() if self.count <= most), max(sizes.values()))
         return size if most_outputs is None else max(1, min(size, most_outputs // self.num_outputs))
 
     def chunks(self, size: int) -> Iterator[tuple[Array, Array | None]]:

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from ergonet._types import AnyArray, Array, Float
-from ergonet.execution.threads import CPU_OPTIONS
+from ergonet.execution.threads import options
 from ergonet.models.network_posterior import BayesianNetwork
 
 _BY_OUTPUT = ("mean", "remainder", "squares", "variance")  # moments that every output has
@@ -104,7 +104,7 @@ def _program(platform: str, structure: Any, is_array: tuple[bool, ...], fixed: t
         leaves = [next(passed) if traced else leaf for leaf, traced in zip(fixed, is_array, strict=True)]
         return _moments(structure.unflatten(leaves), *arguments)
 
-    return jax.jit(moments, compiler_options=CPU_OPTIONS if platform == "cpu" else None)
+    return jax.jit(moments, **options(platform))
 
 
 def _moments(

@@ -312,8 +312,8 @@ def sample_predictive(
     """
     model = _model(samples, model)
     _check_simulation(num_samples, seed)
-    if not is_integer(first_row) or first_row < 0 or first_row % SIMULATED_ROWS[-1]:
-        raise SettingError(f"`first_row` must be a multiple of {SIMULATED_ROWS[-1]}, at least 0, got {first_row!r}.")
+    if not is_integer(first_row) or first_row < 0 or first_row % max(SIMULATED_ROWS):
+        raise SettingError(f"`first_row` must be a multiple of {max(SIMULATED_ROWS)}, at least 0, got {first_row!r}.")
     positions = readable(samples.positions)
     rng = np.random.default_rng(seed)
     weights = draw_weights(samples).reshape(-1).astype(float)
@@ -329,7 +329,7 @@ def sample_predictive(
         pairs = zip(chains[start:stop].tolist(), draws[start:stop].tolist(), strict=True)
         return jnp.asarray(np.stack([np.asarray(positions[chain, draw]) for chain, draw in pairs]))
 
-    first_chunk = first_row // SIMULATED_ROWS[-1]
+    first_chunk = first_row // max(SIMULATED_ROWS)
     return _simulate(model, x, chunk, num_samples=num_samples, seed=seed, first_chunk=first_chunk)
 
 

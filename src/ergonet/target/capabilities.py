@@ -7,6 +7,8 @@ treat weights and hyperparameters separately, a position is a block of weights f
 import abc
 from typing import Any, ClassVar
 
+import jax
+
 from ergonet._types import Array, Float, Int, Position, PRNGKey, Scalar
 from ergonet.target.contract import AbstractDensity, AbstractTarget, Capability, Missing, find, offers, require
 from ergonet.target.shards import RowShards
@@ -36,6 +38,7 @@ class Rows(Capability):
 
     title: ClassVar[str] = "minibatches of rows"
     absent: ClassVar[str] = "offers no rows of data. Build the target with `Target.from_terms`"
+    is_streamed: ClassVar[bool] = False  # whether rows stay on the host, so that only minibatches are on the device
 
     @property
     @abc.abstractmethod
@@ -45,6 +48,10 @@ class Rows(Capability):
     @abc.abstractmethod
     def rows(self) -> Any:
         """Every row of the data: a pytree of arrays with the rows on the first axis."""
+
+    def take(self, indices: Int[Array, "row"]) -> Any:
+        """Those of `rows()` with these indices."""
+        return jax.tree.map(lambda leaf: leaf[indices], self.rows())
 
     @abc.abstractmethod
     def minibatch_potential(self, position: Position, rows: Any) -> Scalar:

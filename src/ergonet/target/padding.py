@@ -10,19 +10,21 @@ import numpy as np
 
 from ergonet._types import Array, Bool
 
-SMALLEST = 16  # rows; tables that are not larger are not padded, since it would add up to as much work again
-SIZES_PER_OCTAVE = 16  # at most 1/16 more rows than needed, on average 1/45, above 256 rows
+SMALLEST = 16  # rows; tables that are not larger are not padded
+STEP, OFFSET = 48, 24  # between sizes; the offset keeps them off round numbers, about which folds and tables differ
+STEPS_PER_OCTAVE = 16  # of large tables, which are padded by 1/16 at most
 
 
 def padded_size(count: int) -> int:
     """The number of rows, at least 1, after padding.
 
-    That number itself up to 16, multiples of 16 up to 512, then of 32 up to 1024, of 64 up to 2048, and so on.
+    That number itself up to 16; then 24, 72, 120 and so on, in steps of 48 up to 1024 rows, of 64 up to 2048, of 128 up
+    to 4096, and so on.
     """
     if count <= SMALLEST:
         return count
-    step = max(SMALLEST, 2 ** (count - 1).bit_length() // (2 * SIZES_PER_OCTAVE))
-    return math.ceil(count / step) * step
+    step = max(STEP, 2 ** (count - 1).bit_length() // (2 * STEPS_PER_OCTAVE))
+    return OFFSET + step * math.ceil(max(count - OFFSET, 0) / step)
 
 
 def padded_index(count: int) -> np.ndarray:

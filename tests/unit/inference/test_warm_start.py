@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,10 +9,10 @@ import pytest
 import ergonet
 from ergonet import HMC, MLP, SGHMC, BayesianNetwork, WarmStart, likelihoods, priors
 from ergonet._errors import CapabilityError, DivergedError, SettingError, TimeLimitError
-from ergonet._keys import derived_seed, key_of
+from ergonet._keys import derived_seed
 from ergonet.baselines import SGD, Adam
 from ergonet.inference.progress import WARM_START, Lines, Silent, Tick
-from ergonet.inference.training import SPLIT_KEY
+from ergonet.inference.training import Split
 from ergonet.inference.warm_start import PURPOSE
 from tests.minibatches import linear_regression, network
 from tests.minibatches import run as run_minibatches
@@ -33,9 +32,8 @@ def starts(warm_start, target=None, **settings: Any):
 
 def held_out_loss(target, position, seed, chain, num_validation):
     """Mean negative log likelihood of the rows that a chain holds out."""
-    key = jax.random.fold_in(key_of(derived_seed(seed, PURPOSE)), chain)
-    order = jax.random.permutation(jax.random.fold_in(key, SPLIT_KEY), target.num_rows)
-    return -float(np.mean(target.log_likelihood(jnp.asarray(position), order[:num_validation])))
+    rows, _ = Split(target.num_rows, num_validation / target.num_rows, 1).order(derived_seed(seed, PURPOSE), chain)
+    return -float(np.mean(target.log_likelihood(jnp.asarray(position), jnp.asarray(rows[:num_validation]))))
 
 
 def test_starts_do_not_depend_on_workers_chains_and_chunks(monkeypatch):

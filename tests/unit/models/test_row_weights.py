@@ -44,7 +44,7 @@ def test_weights_are_copies_of_rows_and_0_leaves_them_out(name):
     weights = np.random.default_rng(2).integers(0, 3, ROWS)
     copied = np.repeat(np.arange(ROWS), weights)
     weighted = model.condition(x, y, weights=weights)
-    assert weighted.padded_targets.shape[1] == 32
+    assert weighted.padded_targets.shape[1] == 24
     expected = model.condition(x[copied], y[copied]).potential(position)
     np.testing.assert_allclose(weighted.potential(position), expected, rtol=1e-10)
     left_out = model.condition(x[weights > 0], y[weights > 0], weights=weights[weights > 0])

@@ -61,6 +61,7 @@ def test_a_schedule_changes_geometrically_over_all_stages():
     for stage, one, after in zip(stages, learners, learners[1:], strict=False):
         np.testing.assert_allclose(one.energy_variance * one.factor**stage.num_transitions, after.energy_variance)
     np.testing.assert_allclose(learners[-1].energy_variance * learners[-1].factor ** stages[-1].num_transitions, 0.001)
+    assert not stan_windows(MCLMC(first_energy_variance=0.5).warmup(), 0).stages
 
 
 def test_the_step_size_has_the_energy_errors_that_are_aimed_at():

@@ -172,7 +172,8 @@ def test_vmapped_chains_have_reference_points_of_their_own():
     target, kernel = terms_target(), HMC(num_steps=4, step_size=0.003, metric="identity")
     numbers = [jnp.asarray([0, 0, chain, 0], jnp.uint32) for chain in range(2)]
     idle = Adaptations.of(Warmup(()), kernel.warmup()).sampling
-    records = [chains.start_chain(kernel, target, idle, one, None) for one in numbers]
+    starts = [chains.drawn_start(target, one) for one in numbers]
+    records = [chains.start_chain(kernel, target, idle, *each) for each in zip(numbers, starts, strict=True)]
     together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records)
     together = batches.finish_stage(kernel, target, together, idle)
     assert together.reference.potential[0] != together.reference.potential[1]
