@@ -35,7 +35,7 @@ def test_clean_labels_under_a_narrow_prior_are_stated_surer_and_noisy_ones_under
     assert narrow.calibration.temperature < 0.5
     assert narrow.calibration.gain > 0.1
     assert f"1/{narrow.calibration.temperature:.3g}" in narrow.sentence
-    noisy = RNG.integers(0, 2, ROWS).astype(np.int32)
+    noisy = np.random.default_rng(0).integers(0, 2, ROWS).astype(np.int32)
     wide = found(network(20.0), noisy)
     assert wide.calibration is not None
     uniform = wide.calibration(np.array([[0.99, 0.01]]))
@@ -44,10 +44,27 @@ def test_clean_labels_under_a_narrow_prior_are_stated_surer_and_noisy_ones_under
 
 def test_every_row_is_left_out_once_and_every_class_is_in_every_fold():
     labels = np.repeat([0, 1, 2], [90, 50, 10])
-    folds = temperature._folds(labels, seed=0)
-    np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(150))
-    for one in folds:
-        assert np.bincount(labels[one]).tolist() == [18, 10, 2]
+    for order in (np.arange(150), RNG.permutation(150)):
+        folds = temperature._folds(labels[order])
+        np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(150))
+        for one in folds:
+            assert np.bincount(labels[order][one]).tolist() == [18, 10, 2]
+
+
+def test_copies_of_a_row_that_follow_each_other_do_not_vouch_for_each_other():
+    """Labels that nothing predicts, each of them ten times: a row is known from its copies only."""
+    few = ROWS // 10
+    rows = np.repeat(np.arange(few), 10)
+    labels = RNG.integers(0, 2, few).astype(np.int32)[rows]
+    inputs = RNG.normal(size=(few, X.shape[1]))[rows].astype(np.float32)
+    in_order, mixed = (
+        temperature.cross_validated(network(20.0).condition(inputs[order], labels[order]), labels[order], KERNEL, RUN)
+        for order in (np.arange(len(rows)), RNG.permutation(len(rows)))
+    )
+    sure = np.array([[0.99, 0.01]])
+    assert in_order.calibration is not None
+    assert in_order.calibration(sure).max() < 0.8
+    assert mixed.calibration is None or mixed.calibration(sure).max() > 0.95
 
 
 @pytest.mark.parametrize(
