@@ -10,17 +10,18 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
+from benchmarks.uci.contestants import COMMAND
 from ergonet import datasets
 from ergonet.prediction.scores import classification_scores
 
 SEEDS = range(10)
-SCORES = {"error": "error", "nll": "negative log probability", "calibration": "calibration error"}
-COMMAND = "from ergonet.cli.main import main; main()"
+SCORES = "error", "nll", "calibration"
 
 
 def demo(truth: np.ndarray) -> np.ndarray:
@@ -35,7 +36,7 @@ def demo(truth: np.ndarray) -> np.ndarray:
 
 def theirs(data: datasets.Dataset) -> dict[str, list[np.ndarray]]:
     """Class probabilities of the test rows by the others, for each seed."""
-    made = {
+    made: dict[str, list[Any]] = {
         "logistic regression": [LogisticRegression(max_iter=1000)],
         "MLPClassifier": [MLPClassifier(random_state=seed) for seed in SEEDS],
     }
