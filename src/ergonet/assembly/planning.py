@@ -125,8 +125,15 @@ def planned(
     rate, run = measured_rate(target, kernel, settings.run, until=until), settings.run
     if rate is None:
         return settings, "The time limit was too short to plan the run."
-    found = _plan(rate, max(until - time.perf_counter(), 0.0), run, kernel)
+    left = max(until - time.perf_counter(), 0.0)
+    found = _plan(rate, left, run, kernel)
     said = f"Planned: {found}, about {found.seconds:.0f} s of the time limit of {run.time_limit:g} s."
+    if found.seconds > left:
+        instead = "a linear model" if run.warm_start is None else "the networks that the warm start finds"
+        said = (
+            f"Planned: {found}. They take about {found.seconds:.0f} s, longer than the time limit of "
+            f"{run.time_limit:g} s; if it ends before the first draw, the predictions are those of {instead}."
+        )
     return dataclasses.replace(settings, run=found.change(run)), said
 
 

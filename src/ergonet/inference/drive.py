@@ -78,7 +78,7 @@ class TimeLimit(AbstractStopRule):
                 f"`time_limit` of {self._seconds:g} s was reached before the first transition: the preparation took "
                 f"{took:.1f} s, most of it for compilation, which cannot be interrupted. Allow more time."
             )
-        error.is_warm_started = bool(jobs) and all(job.origin for job in jobs)
+        error.is_warm_started = bool(jobs) and all(job.is_warm_started for job in jobs)
         if error.is_warm_started or (jobs and all(job.done for job in jobs)):
             error.states = states_of(jobs)
         return error

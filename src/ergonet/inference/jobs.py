@@ -146,6 +146,11 @@ class AbstractJob(abc.ABC):
         return self.is_finished or self.done >= self.goal
 
     @property
+    def is_warm_started(self) -> bool:
+        """Whether its chains are where an optimizer has left them, or beyond."""
+        return bool(self.origin)
+
+    @property
     @abc.abstractmethod
     def step_size(self) -> float:
         """The current step size, averaged over the chains."""

@@ -179,6 +179,11 @@ class TrainingJob(AbstractJob):
         return True
 
     @property
+    def is_warm_started(self) -> bool:
+        """Whether an epoch of each chain was better than its initial values."""
+        return self.record is not None and bool(np.all(np.asarray(self.record.best_epoch) > 0))
+
+    @property
     def step_size(self) -> float:
         return float(self._plan.optimizer.learning_rate or 0.0)
 

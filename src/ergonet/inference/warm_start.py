@@ -266,10 +266,12 @@ class Stages:
         try:
             done = self._run(jobs, self._around)
         except TimeLimitError as error:
-            raise TimeLimitError(
+            late = TimeLimitError(
                 "`time_limit` was reached in the warm start, before the first chain. Allow more time, or lower "
                 "`most_epochs` or `num_transitions` of `warm_start`."
-            ) from error
+            )
+            late.states, late.is_warm_started = error.states, error.is_warm_started
+            raise late from error
         spent = [job.counters["gradients"] for job in done]
         self.gradients = [before + now for before, now in zip(self.gradients, spent, strict=True)]
         return done

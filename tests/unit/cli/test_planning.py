@@ -108,11 +108,15 @@ def test_the_probe_measures_what_it_can():
 def test_what_is_planned_is_said_and_becomes_the_settings(monkeypatch):
     monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: 40.0))
     settings = resolve("two-moons", {}, {"run": {"time_limit": 100.0, "num_chains": 4}})
-    for rate, said in ((20.0, "Planned: 2 chains x ("), (None, "too short to plan the run")):
+    for rate, said in (
+        (20.0, "Planned: 2 chains x ("),
+        (0.1, "longer than the time limit of"),
+        (None, "too short to plan the run"),
+    ):
         monkeypatch.setattr(planning, "measured_rate", lambda *_, rate=rate, **__: rate)
         found, sentence = planning.planned(settings, gaussian_target(), NUTS(), until=60.0)
         assert said in sentence
-        expected = settings.run if rate is None else planning.plan(20.0, 20.0, num_chains=4)
+        expected = settings.run if rate is None else planning.plan(rate, 20.0, num_chains=4)
         assert (found.run.num_warmup, found.run.num_draws) == (expected.num_warmup, expected.num_draws)
 
 

@@ -84,3 +84,15 @@ def test_an_error_after_a_warm_start_has_its_chains(monkeypatch, stage):
     assert reached.value.is_warm_started
     assert reached.value.states.shape == found.shape
     assert np.isfinite(reached.value.states).all()
+
+
+def test_a_limit_within_the_optimizer_leaves_its_best_weights(monkeypatch):
+    def reason(self, jobs, recorder):
+        return "the time limit" if all(job.is_warm_started for job in jobs) else ""
+
+    monkeypatch.setattr(run.TimeLimit, "reason", reason)
+    with pytest.raises(TimeLimitError, match="in the warm start") as reached:
+        draw(HMC_THERE, target=network(), warm_start=of_network(), num_warmup=100, time_limit=FOREVER)
+    assert reached.value.is_warm_started
+    assert reached.value.states.shape == (2, network().dim)
+    assert np.isfinite(reached.value.states).all()
