@@ -90,9 +90,10 @@ def test_a_limit_within_the_optimizer_leaves_its_best_weights(monkeypatch):
     def reason(self, jobs, recorder):
         return "the time limit" if all(job.is_warm_started for job in jobs) else ""
 
+    endless = of_network(most_epochs=10**6, patience=10**6)
     monkeypatch.setattr(run.TimeLimit, "reason", reason)
     with pytest.raises(TimeLimitError, match="in the warm start") as reached:
-        draw(HMC_THERE, target=network(), warm_start=of_network(), num_warmup=100, time_limit=FOREVER)
+        draw(HMC_THERE, target=network(), warm_start=endless, num_warmup=100, time_limit=FOREVER)
     assert reached.value.is_warm_started
     assert reached.value.states.shape == (2, network().dim)
     assert np.isfinite(reached.value.states).all()
