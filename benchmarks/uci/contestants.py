@@ -154,7 +154,7 @@ PEERS = (
         "bde",
         "sklearn-contrib-bde",
         "settings of its paper's script (10 members, 4 x 16 ReLU, 50000 + 1000 microcanonical steps); mixture over all "
-        "draws",
+        "draws; above 5000 rows four members at a time, because all at once take more than 24 GB",
         BDE_SETTINGS,
         package="sklearn-contrib-bde",
         sets=REGRESSIONS,
