@@ -20,7 +20,7 @@ from tests.ledger import Ledger
 from tests.sampling import place_in_one_batch
 from tests.stages import cases
 
-PROGRAMS = ("start_chain", "advance_chain", "finish_stage")
+PROGRAMS = ("drawn_start", "start_chain", "advance_chain", "finish_stage")
 KERNELS = {
     "nuts": lambda: NUTS(max_doublings=4),
     "hmc": HMC,
@@ -95,7 +95,7 @@ def test_what_does_not_run_is_not_compiled(compiled):
     """The end of a stage, where there is no warm-up and no step size to search."""
     target = Target.from_logdensity(Counting(jnp.arange(1.0, 4.0), Ledger()), jnp.zeros(3))
     run(target, HMC(num_steps=3, step_size=0.2, metric="identity"), num_warmup=0)
-    assert compiled() == {"start_chain": 1, "advance_chain": 1}
+    assert compiled() == {"drawn_start": 1, "start_chain": 1, "advance_chain": 1}
 
 
 def test_chains_of_a_batch_compile_once(compiled, monkeypatch):

@@ -127,12 +127,14 @@ def planned(
         return settings, "The time limit was too short to plan the run."
     left = max(until - time.perf_counter(), 0.0)
     found = _plan(rate, left, run, kernel)
-    said = f"Planned: {found}, about {found.seconds:.0f} s of the time limit of {run.time_limit:g} s."
-    if found.seconds > left:
+    if found.seconds <= left:
+        said = f"Planned: {found}, about {found.seconds:.0f} s of the time limit of {run.time_limit:g} s."
+    else:
         instead = "a linear model" if run.warm_start is None else "the networks that the warm start finds"
         said = (
-            f"Planned: {found}. They take about {found.seconds:.0f} s, longer than the time limit of "
-            f"{run.time_limit:g} s; if it ends before the first draw, the predictions are those of {instead}."
+            f"Planned: {found}, the shortest run there is, but it would take about {found.seconds:.0f} s, and "
+            f"{left:.0f} s of the time limit of {run.time_limit:g} s are left. Without draws, predictions are those of "
+            f"{instead}."
         )
     return dataclasses.replace(settings, run=found.change(run)), said
 

@@ -28,7 +28,7 @@ from ergonet.inference.training import AbstractLoss, EarlyStopping, Member, Spli
 from ergonet.models.network_posterior import AbstractNetworkPosterior, NetworkPosterior
 from ergonet.models.streamed_posterior import StreamedPosterior
 from ergonet.samplers.stochastic.optimizers import Adam, Optimizer
-from ergonet.target.padding import without_padding
+from ergonet.target.padding import mean_of_rows
 
 ADAM = Adam()
 START_KEY = 0xFFFF_FFFF  # beyond those of epochs, in `training.py`
@@ -162,7 +162,7 @@ class MeanNegativeLogLikelihood(AbstractLoss):
         return (potential + target.model.log_prior(position)) / target.num_rows
 
     def on_held_out(self, target: Any, position: Array, rows: Int[Array, "row"], count: Count) -> Scalar:
-        return -jnp.sum(without_padding(target.log_likelihood(position, rows), count)) / count
+        return -mean_of_rows(target.log_likelihood(position, rows), count)
 
 
 @cache

@@ -12,15 +12,16 @@ CPU_OPTIONS: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_pre
 _held = threading.local()
 
 
-def options(platform: str, *, effort: int = 3) -> dict[str, Any]:
+def options(platform: str, *, effort: int | None = None) -> dict[str, Any]:
     """Options of `jax.jit` for programs that run on worker threads.
 
     Args:
         platform: platform of their device.
-        effort: how much of its time the compiler for CPUs spends on faster programs, 0 to 3. At 0, loops take several
-            times as long, but not matrix products: for programs that run a few dozen times.
+        effort: level of optimization of compilers for CPUs, 0 to 3; None: that of the process, by default 3. At 0,
+            loops take several times as long, but not matrix products: for programs that run a few dozen times.
     """
-    return {"compiler_options": CPU_OPTIONS | {"xla_backend_optimization_level": effort}} if platform == "cpu" else {}
+    chosen = {} if effort is None else {"xla_backend_optimization_level": effort}
+    return {"compiler_options": CPU_OPTIONS | chosen} if platform == "cpu" else {}
 
 
 def num_cores() -> int:

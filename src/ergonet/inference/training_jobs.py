@@ -25,7 +25,7 @@ from ergonet.inference.training import AbstractLoss, EarlyStopping, Member, Spli
 from ergonet.samplers.stochastic.optimizers import Optimizer
 from ergonet.target.capabilities import PointwiseLogLikelihood, Rows
 from ergonet.target.contract import AbstractTarget, Missing
-from ergonet.target.padding import without_padding
+from ergonet.target.padding import mean_of_rows
 from ergonet.target.shards import RowShards
 
 SHARES = 1.0, 0.5, 0.25, 0.125
@@ -53,7 +53,7 @@ class PosteriorLoss(AbstractLoss):
         if not rows.size:
             return target.potential(position) / (target.capability(Rows).num_rows if self.has_rows else 1)
         found = target.capability(PointwiseLogLikelihood).log_likelihood(position, rows)
-        return -jnp.sum(without_padding(found, count)) / count
+        return -mean_of_rows(found, count)
 
 
 def begin_chain(
@@ -145,7 +145,6 @@ class TrainingJob(AbstractJob):
         self._plan, self._is_batched = plan, is_batched
         self._device = device.own[0] if isinstance(device, RowShards) else device
         self._split = plan.split(target)
-        self._num_batches = self._split.num_batches
         self._seconds_per_step = 0.0
         self._num_chunks = 0
 
@@ -167,11 +166,11 @@ class TrainingJob(AbstractJob):
 
     @property
     def total(self) -> int:
-        return self.done if self._is_over else int(self._plan.stopping.most_epochs) * self._num_batches
+        return self.done if self._is_over else int(self._plan.stopping.most_epochs) * self._split.num_batches
 
     @property
     def _is_over(self) -> bool:
-        reached = jax.tree.map(np.asarray, (self.record.epoch, self.record.best_epoch))
+        reached = np.asarray(self.record.epoch), np.asarray(self.record.best_epoch)
         return bool(np.all(self._plan.stopping.is_over(*reached)))
 
     @property
@@ -233,7 +232,7 @@ class TrainingJob(AbstractJob):
     def _steps(self) -> np.ndarray:
         """Steps so far `[chain]`."""
         epoch, batch = (np.asarray(one, np.int64) for one in (self.record.epoch, self.record.batch))
-        return np.atleast_1d(epoch * self._num_batches + batch)
+        return np.atleast_1d(epoch * self._split.num_batches + batch)
 
     def _fault(self) -> str:
         loss, epoch, position = map(np.asarray, (self.record.loss, self.record.epoch, self.record.position))

@@ -12,7 +12,7 @@ from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.prediction.chunks import Rows
 from ergonet.prediction.moments import Sums, accumulate, blank_sums, part_of, stacked
 from ergonet.prediction.predictive import Prediction, join
-from ergonet.target.padding import padded_size, without_padding
+from ergonet.target.padding import mean_of_rows, padded_size
 
 
 class RunningPrediction(AbstractCallback):
@@ -79,7 +79,7 @@ class RunningPrediction(AbstractCallback):
 
     def _mean(self, values: Float[Array, "row"]) -> Scalar:
         """The mean over rows without padding."""
-        return jnp.sum(without_padding(values, self.count)) / self.count
+        return mean_of_rows(values, self.count)
 
     def join(self, summaries: list[Sums]) -> Prediction | None:
         """The prediction over all chains, draws weighted; None if every weight is 0."""

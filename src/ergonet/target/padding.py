@@ -8,7 +8,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from ergonet._types import Array, Bool
+from ergonet._types import Array, Bool, Float, Scalar
 
 SMALLEST = 16  # rows; tables that are not larger are not padded
 STEP, OFFSET = 48, 24  # between sizes; the offset keeps them off round numbers, about which folds and tables differ
@@ -40,3 +40,8 @@ def is_row(size: int, count: Array | int | None) -> Bool[Array, "rows"]:
 def without_padding(values: Array, count: Array | int | None) -> Array:
     """Zeros for padding; the rows are the last axis."""
     return values if count is None else jnp.where(is_row(values.shape[-1], count), values, jnp.zeros_like(values))
+
+
+def mean_of_rows(values: Float[Array, "row"], count: Array | int) -> Scalar:
+    """The mean over the first `count` values, at least one, without padding."""
+    return jnp.sum(without_padding(values, count)) / count

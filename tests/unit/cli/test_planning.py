@@ -110,7 +110,7 @@ def test_what_is_planned_is_said_and_becomes_the_settings(monkeypatch):
     settings = resolve("two-moons", {}, {"run": {"time_limit": 100.0, "num_chains": 4}})
     for rate, said in (
         (20.0, "Planned: 2 chains x ("),
-        (0.1, "longer than the time limit of"),
+        (0.1, "Without draws, predictions are those of"),
         (None, "too short to plan the run"),
     ):
         monkeypatch.setattr(planning, "measured_rate", lambda *_, rate=rate, **__: rate)
