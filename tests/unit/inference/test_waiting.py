@@ -96,7 +96,7 @@ def test_a_limit_within_the_optimizer_leaves_its_best_weights(monkeypatch):
     endless = of_network(most_epochs=10**6, patience=10**6)
     monkeypatch.setattr(run.TimeLimit, "reason", reason)
     with pytest.raises(TimeLimitError, match="in the warm start") as reached:
-        draw(HMC_THERE, target=network(), warm_start=endless, num_warmup=100, time_limit=60)
+        draw(HMC_THERE, target=network(), warm_start=endless, num_warmup=100, time_limit=60.0)
     assert reached.value.is_warm_started
     assert reached.value.states.shape == (2, network().dim)
     assert np.isfinite(reached.value.states).all()
