@@ -14,7 +14,7 @@ from tests.sampling import gaussian_target
 
 pytestmark = pytest.mark.statistical
 
-LEAST = 0.75  # of what `NUTS` has
+SEEDS = range(8)  # because lengths differ by seed
 
 
 class Autoregression(eqx.Module):
@@ -40,9 +40,19 @@ def autoregression(count=200):
     )
 
 
+TARGETS = {  # with the least fraction of what `NUTS` has
+    "arK": (autoregression, 0.5),
+    "Gaussian": (lambda: gaussian_target(np.ones(50)), 1.5),
+}
+
+
 def ess_per_gradient(target, kernel):
-    """The smallest, over means and squares of all coordinates."""
-    found = ergonet.sample(target, kernel, num_chains=4, num_warmup=500, num_draws=1000, seed=1, progress=False)
+    """The smallest, over means and squares of all coordinates; the geometric mean over seeds."""
+    return np.exp(np.mean([np.log(of_seed(target, kernel, seed)) for seed in SEEDS]))
+
+
+def of_seed(target, kernel, seed):
+    found = ergonet.sample(target, kernel, num_chains=4, num_warmup=500, num_draws=1000, seed=seed, progress=False)
     draws = np.asarray(found.positions, float)
     sizes = [
         np.min(array_stats.ess(values, chain_axis=0, draw_axis=1, method="bulk"))
@@ -51,8 +61,9 @@ def ess_per_gradient(target, kernel):
     return min(sizes) / found.gradients["sampling"]
 
 
-@pytest.mark.parametrize("make", [autoregression, lambda: gaussian_target(np.ones(50))], ids=["arK", "Gaussian"])
-def test_a_learned_length_suits_means_and_squares(make):
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_learned_length_suits_means_and_squares(name):
+    """Lengths by values alone give 0.56 and 1.1."""
+    make, least = TARGETS[name]
     target = make()
-    ratio = ess_per_gradient(target, HMC()) / ess_per_gradient(target, NUTS())
-    assert ratio > LEAST
+    assert ess_per_gradient(target, HMC()) > least * ess_per_gradient(target, NUTS())
