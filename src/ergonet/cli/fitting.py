@@ -16,6 +16,7 @@ from ergonet._errors import (
 )
 from ergonet.assembly.settings import Settings
 from ergonet.cli import executors, loading, signals, viewing
+from ergonet.cli.deadline import Deadline
 from ergonet.cli.loading import name_of
 from ergonet.datasets import registry
 from ergonet.runs.claiming import claim_run
@@ -101,14 +102,14 @@ def fit(
     from ergonet.cli.run_store import RunStore
 
     build.check(settings)
+    deadline = Deadline(settings.run.time_limit, began, len(dataset.x_test))
     chosen = [] if resume else build.left_open(settings)
     settings = settings if resume else build.complete(settings, dataset.preprocessing, dataset.y_train)
     model, kernel = build.model(settings, build.Task.of(dataset.preprocessing)), build.kernel(settings)
     target = condition(model, dataset)
     if plans:
-        settings = _planned(settings, target, kernel, quiet=quiet, began=began)
-    left = _time_to_sample(settings.run.time_limit, spent=time.perf_counter() - began)
-    settings, said = temperature.settled(settings, target, dataset.y_train, kernel, seconds=left)
+        settings = _planned(settings, target, kernel, quiet=quiet, deadline=deadline)
+    settings, said = temperature.settled(settings, target, dataset.y_train, kernel, seconds=deadline.left_to_sample)
     if said:
         model = build.model(settings, build.Task.of(dataset.preprocessing))
         target = condition(model, dataset)
@@ -128,21 +129,18 @@ def fit(
     try:
         shown = viewing.progress(page, target, quiet=quiet)
         rule = stop_rule(settings, model, dataset)
-        samples = _sample(target, kernel, settings, rule=rule, store=store, shown=shown, began=began)
+        samples = _sample(target, kernel, settings, rule=rule, store=store, shown=shown, deadline=deadline)
     except TimeLimitError as error:
         return fall_back(error, settings, dataset, claim, began=began)
-    directory, stop, limit = RunDirectory(claim.folder), signals.active(), settings.run.time_limit
+    directory, stop = RunDirectory(claim.folder), signals.active()
     if stop.received == SIGTERM:  # whoever sends it does not wait for long
         raise Terminated
     with stop.deferred(SIGINT, doing="evaluation"):
         evaluated = time.perf_counter()
-        until = None if limit is None else began + limit
-        found = evaluation.evaluate(samples, dataset, model, until=until)
+        found = evaluation.evaluate(samples, dataset, model, until=deadline.until)
         compared = time.perf_counter()
-        left = None if limit is None else limit - (compared - began)
-        found = evaluation.with_baselines(found, settings, dataset, left=left)
-        left = None if settings.run.time_limit is None else settings.run.time_limit - (time.perf_counter() - began)
-        found = with_explanation(found, samples, dataset, model, limit=settings.run.time_limit, left=left)
+        found = evaluation.with_baselines(found, settings, dataset, left=deadline.left)
+        found = with_explanation(found, samples, dataset, model, limit=deadline.limit, left=deadline.left)
         seconds = _seconds(samples, before=before, evaluated=evaluated, compared=compared)
         metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds=seconds)
         finish(directory, metrics, found.arrays, samples)
@@ -166,7 +164,7 @@ def keep_compiled_programs() -> None:
         warnings.warn(reason, UserWarning, stacklevel=2)
 
 
-def _planned(settings: Settings, target: Any, kernel: Any, *, quiet: bool, began: float) -> Settings:
+def _planned(settings: Settings, target: Any, kernel: Any, *, quiet: bool, deadline: Deadline) -> Settings:
     """The settings with counts that fit in the time limit, for a kernel of all rows."""
     from ergonet.assembly import planning
     from ergonet.samplers.base import AbstractKernel
@@ -175,9 +173,8 @@ def _planned(settings: Settings, target: Any, kernel: Any, *, quiet: bool, began
         kernel, AbstractKernel
     ):  # without a warm-up to plan, the limit alone says how many epochs there are
         return settings
-    now = time.perf_counter()
-    left = _time_to_sample(settings.run.time_limit, spent=now - began) or 0.0
-    chosen, said = planning.planned(settings, target, kernel, until=now + left)
+    until = time.perf_counter() + (deadline.left_to_sample or 0.0)
+    chosen, said = planning.planned(settings, target, kernel, until=until)
     if not quiet:
         sys.stdout.write(f"{said}\n")
     return chosen
@@ -251,7 +248,7 @@ def _sample(
     rule: Any,
     store: "ZarrStore",
     shown: "AbstractProgress",
-    began: float,
+    deadline: Deadline,
 ) -> "Samples":
     """Sample; after Ctrl-C return what every chain has finished, even if it came while draws were being collected."""
     import ergonet
@@ -267,7 +264,7 @@ def _sample(
                 resume=store.resumes,
                 executor=executors.active(),
                 progress=signals.BetweenChunks(shown, signals.active()),
-                time_limit=_time_to_sample(run.time_limit, spent=time.perf_counter() - began),
+                time_limit=deadline.left_to_sample,
                 **(run.arguments() | {"until": rule}),
             )
     except TimeLimitError as error:
@@ -279,8 +276,3 @@ def _sample(
             raise
         stopped = ergonet.load(directory.draws, target=target)
         return dataclasses.replace(stopped, about={**stopped.about, "stopped_by": "Ctrl-C"})
-
-
-def _time_to_sample(limit: float | None, *, spent: float) -> float | None:
-    """Seconds for sampling: the rest of the limit, less a fifth, or ten seconds, for scores and report."""
-    return None if limit is None else max(limit - min(10.0, limit / 5) - spent, 1e-3)

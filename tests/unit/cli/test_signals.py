@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from ergonet._errors import RunDirectoryError, Terminated
-from ergonet.cli import fitting, signals
+from ergonet.cli import signals
 from ergonet.cli.errors import errors_in_one_line
 from ergonet.inference.progress import Silent, Tick
 
@@ -126,13 +126,6 @@ def test_an_overrun_time_limit_ends_the_process(ended, capsys, monkeypatch):
     assert ended.codes == [124]
     said = capsys.readouterr().err
     assert "The time limit of 60 s has passed during the evaluation, which is ended. Three draws are kept." in said
-
-
-def test_sampling_leaves_time_for_the_report():
-    assert fitting._time_to_sample(None, spent=3.0) is None
-    assert fitting._time_to_sample(20.0, spent=3.0) == 13.0
-    assert fitting._time_to_sample(3600.0, spent=3.0) == 3587.0
-    assert fitting._time_to_sample(1.0, spent=3.0) == 1e-3
 
 
 @pytest.mark.parametrize(
