@@ -41,7 +41,7 @@ def autoregression(count=200):
 
 
 TARGETS = {  # with the least fraction of what `NUTS` has
-    "arK": (autoregression, 0.5),
+    "arK": (autoregression, 0.85),
     "Gaussian": (lambda: gaussian_target(np.ones(50)), 1.5),
 }
 
@@ -63,7 +63,7 @@ def of_seed(target, kernel, seed):
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_learned_length_suits_means_and_squares(name):
-    """Lengths by values alone give 0.56 and 1.1."""
+    """Lengths by values alone give 0.66 and 1.1."""
     make, least = TARGETS[name]
     target = make()
     assert ess_per_gradient(target, HMC()) > least * ess_per_gradient(target, NUTS())

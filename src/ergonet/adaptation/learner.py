@@ -10,8 +10,9 @@ import abc
 from typing import Any, ClassVar
 
 import equinox as eqx
+import numpy as np
 
-from ergonet._types import Flag, PRNGKey
+from ergonet._types import Flag, Float, PRNGKey
 from ergonet.samplers.base import AbstractInfo, AbstractKernel, State, Tuning
 from ergonet.target.contract import AbstractDensity
 
@@ -93,6 +94,18 @@ class AbstractLearner(eqx.Module):
     def finish(self, memory: Any, tuning: Tuning, ending: Ending) -> tuple[Any, Tuning]:
         """Memory and tuning after a stage; called at the end of every stage, whether or not the learner was active."""
         return memory, tuning
+
+    def shared(self, memory: Any, learned: Float[np.ndarray, "chain"]) -> float:
+        """The value with which all chains go on, if they share what they have learned, as they do a length.
+
+        Args:
+            memory: the memories of the chains at the end of the warm-up; leaves are `[chain, ...]`.
+            learned: what each chain has learned by itself.
+
+        Returns:
+            By default their geometric mean.
+        """
+        return float(np.exp(np.mean(np.log(learned))))
 
     def report(self, memory: Any) -> dict[str, Any]:
         """Arrays by name for `Samples.tuning`, after the run."""

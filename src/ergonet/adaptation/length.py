@@ -9,9 +9,11 @@ Averages of 1 - rho over the slower half of the quantities, m for values and s f
 per gradient of values or of squares, whichever is less. For an autoregressive chain the ESS per draw is s / (2 - s).
 For values m^2 / (2 - m) is used, because m overrates short trajectories: it is a mean over fast and slow directions,
 and the slow ones take many draws. Sums over neighboring lengths are shared, since each length has only a few
-transitions. For targets without the capability `Monitor`, the quantities are the coordinates.
+transitions. Chains that share a length take the best by m and s averaged over chains, because the best lengths of
+single chains differ by factors. For targets without the capability `Monitor`, the quantities are the coordinates.
 """
 
+from dataclasses import replace
 from typing import ClassVar
 
 import equinox as eqx
@@ -51,7 +53,8 @@ TURNS = _turns()
 class LengthScores(eqx.Module):
     """Sums over the transitions of each candidate and over all transitions.
 
-    Values x of a quantity are relative to `pivot`, its value after the first transition.
+    Values x of a quantity are relative to `pivot`, its value after the first transition. `found` has m and s of
+    the last stage that is over.
     """
 
     jumps: Float[
@@ -61,6 +64,7 @@ class LengthScores(eqx.Module):
     count: Scalar
     pivot: Float[Array, "quantity"]
     powers: Float[Array, "order quantity"]  # of x, x^2, x^3 and x^4
+    found: Float[Array, "2 candidate"]
 
 
 class LengthLearner(AbstractLearner):
@@ -81,9 +85,15 @@ class LengthLearner(AbstractLearner):
         return observe(memory, _turn(memory), before, after), tuning
 
     def finish(self, memory: LengthScores, tuning: Tuning, ending: Ending) -> tuple[LengthScores, Tuning]:
-        num_steps = jnp.where(ending.active, best_length(memory), tuning.num_steps)
-        memory = jax.tree.map(lambda leaf: jnp.where(ending.active, jnp.zeros_like(leaf), leaf), memory)
+        found = moves(memory)
+        num_steps = jnp.where(ending.active, best_length(found), tuning.num_steps)
+        blank = replace(jax.tree.map(jnp.zeros_like, memory), found=found)
+        memory = jax.tree.map(lambda new, old: jnp.where(ending.active, new, old), blank, memory)
         return memory, eqx.tree_at(lambda one: one.num_steps, tuning, num_steps)
+
+    def shared(self, memory: LengthScores, learned: Float[np.ndarray, "chain"]) -> float:
+        found = np.mean(memory.found, axis=0)
+        return float(best_length(jnp.asarray(found))) if found.any() else super().shared(memory, learned)
 
 
 def _turn(scores: LengthScores) -> Count:
@@ -99,6 +109,7 @@ def blank(first: Float[Array, "quantity"]) -> LengthScores:
         count=jnp.zeros((), dtype),
         pivot=jnp.zeros_like(first),
         powers=jnp.zeros((4, first.size), dtype),
+        found=jnp.zeros((2, len(CANDIDATES)), dtype),
     )
 
 
@@ -123,25 +134,26 @@ def observe(scores: LengthScores, turn: Count, before: Array, after: Array) -> L
         count=scores.count + 1,
         pivot=pivot,
         powers=scores.powers + jnp.stack([value, value**2, value**3, value**4]),
+        found=scores.found,
     )
 
 
-def best_length(scores: LengthScores) -> Count:
-    """The candidate with the best ESS per gradient, of values or of squares."""
-    values, squares = _moves(scores)
+def best_length(found: Float[Array, "2 candidate"]) -> Count:
+    """The candidate with the best ESS per gradient, of values or of squares, given their `moves`."""
+    values, squares = found
     lengths = jnp.asarray(CANDIDATES, jnp.int32)
-    efficiency = jnp.minimum(values**2 / (2 - values), squares / (2 - squares)) / lengths
-    return lengths[jnp.argmax(jnp.where(scores.tries > 0, efficiency, -1.0))]
+    return lengths[jnp.argmax(jnp.minimum(values**2 / (2 - values), squares / (2 - squares)) / lengths)]
 
 
-def _moves(scores: LengthScores) -> tuple[Float[Array, "candidate"], Float[Array, "candidate"]]:
-    """1 - rho of values and of squares, of the slower quantities, for each candidate."""
+def moves(scores: LengthScores) -> Float[Array, "2 candidate"]:
+    """1 - rho of values and of squares, of the slower quantities, for each candidate; 0 without a transition."""
     mean, second, third, fourth = scores.powers / jnp.maximum(scores.count, 1)
     variance = second - mean**2
     of_squares = fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4 - variance**2
     first, cross, square = scores.jumps
     moved = square - 4 * mean * cross + 4 * mean**2 * first  # (x - mean)^2 changes by d (s - 2 mean)
-    return _one_minus_rho(scores.tries, first, variance), _one_minus_rho(scores.tries, moved, of_squares)
+    found = jnp.stack([_one_minus_rho(scores.tries, *each) for each in ((first, variance), (moved, of_squares))])
+    return jnp.where((scores.tries > 0) & jnp.isfinite(found), found, 0.0)
 
 
 def _one_minus_rho(

@@ -1,12 +1,14 @@
 """Chains of a run share the length of their trajectories, which each has learned from few transitions.
 
 A chain whose length is too short by chance is the one that limits the effective sample size. Chains therefore wait for
-each other once, at the end of the warm-up, and go on with the geometric mean of their lengths. Which length that is
-depends on neither the machine nor interruptions: a run that is continued after one chain has gone on takes its length.
+each other once, at the end of the warm-up, and go on with the length that is best for all by what each has learned.
+Which that is depends on neither the machine nor interruptions: a run that is continued after one chain has gone on
+takes its length.
 """
 
 from collections.abc import Sequence
 
+import jax
 import numpy as np
 
 from ergonet.draws.recorder import Chunk, Recorder
@@ -43,13 +45,19 @@ class SharedLength(AbstractStopRule):
 
     def _share(self, jobs: Sequence[TrajectoryJob]) -> None:
         gone_on = [job for job in jobs if job.done > job.num_warmup]
-        lengths = np.concatenate([job.lengths for job in gone_on or jobs])
-        shared = lengths[0] if gone_on else np.rint(np.exp(np.mean(np.log(lengths))))
+        shared = gone_on[0].lengths[0] if gone_on else round(_best(jobs))
         for job, pause in zip(jobs, self._pauses, strict=True):
             if job not in gone_on:
-                job.take_length(int(shared))
+                job.take_length(shared)
             job.pause = pause
         self._is_done = True
 
     def error(self, jobs: Sequence[AbstractJob]) -> BaseException:
         raise AssertionError("it stops nothing")
+
+
+def _best(jobs: Sequence[TrajectoryJob]) -> float:
+    """The length that is best for the chains of all jobs."""
+    learners, memories = zip(*(job.learned_lengths for job in jobs), strict=True)
+    memory = jax.tree.map(lambda *leaves: np.concatenate(leaves), *memories)
+    return learners[0].shared(memory, np.concatenate([job.lengths for job in jobs]))

@@ -21,6 +21,7 @@ from ergonet._checks import LARGEST_COUNT
 from ergonet._errors import StartError
 from ergonet._keys import seed_words
 from ergonet._types import Array
+from ergonet.adaptation.learner import AbstractLearner
 from ergonet.adaptation.machine import Adaptation, Adaptations
 from ergonet.adaptation.stages import Stage, Warmup
 from ergonet.draws.callback import NoCallback, observe
@@ -146,6 +147,13 @@ class TrajectoryJob(AbstractJob):
     def lengths(self) -> np.ndarray:
         """Steps of a trajectory, `[chain]`."""
         return np.atleast_1d(np.asarray(self.record.chains.tuning.num_steps))
+
+    @property
+    def learned_lengths(self) -> tuple[AbstractLearner, Any]:
+        """The learner of the lengths and its memory, `[chain, ...]`; only of kernels that learn them."""
+        pairs = zip(self._plan.adaptations.sampling.learners, self.record.chains.memories, strict=True)
+        learner, memory = next(pair for pair in pairs if pair[0].learns == "num_steps")
+        return learner, jax.tree.map(lambda leaf: np.asarray(leaf)[... if self._is_batched else None], memory)
 
     def take_length(self, num_steps: int) -> None:
         """Go on with trajectories of this length."""

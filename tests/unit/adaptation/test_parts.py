@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import HMC, NUTS, Target
+from ergonet import NUTS, Target
 from ergonet._errors import SettingError
-from ergonet.adaptation import dual_averaging, length, welford
+from ergonet.adaptation import dual_averaging, welford
 from ergonet.adaptation.initial_step import find_first_step
 from ergonet.adaptation.length import LengthLearner
 from ergonet.adaptation.metric import MetricLearner
@@ -333,39 +333,6 @@ def test_the_search_for_a_first_step_ends_on_any_density(logdensity):
 def test_an_infinite_density_does_not_look_like_an_accepted_step():
     found = first_step(lambda q: jnp.where(jnp.all(jnp.abs(q) < 0.5), 0.0, jnp.inf), jnp.zeros(3))
     assert found < 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("quarter", "chosen"), [(24, (16, 24)), (4, (3, 4))])
-def test_length_scores_pick_a_quarter_period(quarter, chosen):
-    """Harmonic oscillators: after half a period, values alternate around their mean, but squares are what they were."""
-    rng, scores, position = np.random.default_rng(0), length.blank(jnp.zeros(4)), np.full(4, 50.0)
-    observe = jax.jit(length.observe)
-    for turn in range(1500):
-        angle = int(length.candidate(jnp.asarray(turn))) / quarter * np.pi / 2
-        after = 50 + np.cos(angle) * (position - 50) + np.sin(angle) * rng.normal(size=4)
-        scores = observe(scores, jnp.asarray(turn), jnp.asarray(position, jnp.float32), jnp.asarray(after, jnp.float32))
-        position = after
-    assert int(length.best_length(scores)) in chosen
-
-
-def test_every_candidate_gets_a_turn_and_a_stuck_chain_still_gets_a_length():
-    tried = {int(length.candidate(jnp.asarray(turn))) for turn in range(len(length.TURNS))}
-    assert tried == set(length.CANDIDATES)
-    stuck = length.observe(length.blank(jnp.zeros(2)), jnp.asarray(0), jnp.ones(2), jnp.ones(2))
-    assert int(length.best_length(stuck)) in length.CANDIDATES
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("ratio", "longest"), [(1.0, 4), (30.0, 128)])
-def test_a_length_is_tuned_to_the_target(ratio, longest):
-    """Isotropic: a few steps are a quarter period. With one stiff direction the others need many more."""
-    target = gaussian_target(np.array([1.0, ratio, ratio, ratio], np.float32))
-    samples = ergonet.sample(
-        target, HMC(metric="identity"), num_chains=2, num_warmup=6000, num_draws=5, seed=3, progress=False
-    )
-    assert np.all(samples.tuning["num_steps"] <= longest)
-    assert np.all(samples.tuning["num_steps"] >= (1 if ratio == 1 else 16))
 
 
 @pytest.mark.slow

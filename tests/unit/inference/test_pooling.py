@@ -8,6 +8,8 @@ import pytest
 
 import ergonet
 from ergonet import HMC, MAMS, NUTS
+from ergonet.adaptation.learner import AbstractLearner
+from ergonet.adaptation.length import LengthLearner
 from ergonet.draws import checkpoint
 from ergonet.inference.pooling import SharedLength
 from ergonet.inference.progress import Silent
@@ -21,7 +23,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning
 
 @pytest.fixture(autouse=True)
 def lengths_that_differ(monkeypatch):
-    """At the end of the warm-up, as if the chains had learned 2, 4 and 6."""
+    """At the end of the warm-up, as if the chains had learned 2, 4 and 6, and no more were known of them."""
+    monkeypatch.setattr(LengthLearner, "shared", AbstractLearner.shared)
     learned = TrajectoryJob.lengths
     assert isinstance(learned, property)
 
