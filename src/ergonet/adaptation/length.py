@@ -14,7 +14,7 @@ single chains differ by factors. For targets without the capability `Monitor`, t
 """
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -86,14 +86,14 @@ class LengthLearner(AbstractLearner):
 
     def finish(self, memory: LengthScores, tuning: Tuning, ending: Ending) -> tuple[LengthScores, Tuning]:
         found = moves(memory)
-        num_steps = jnp.where(ending.active, best_length(found), tuning.num_steps)
+        num_steps = jnp.where(ending.active, jnp.asarray(CANDIDATES, jnp.int32)[best(found)], tuning.num_steps)
         blank = replace(jax.tree.map(jnp.zeros_like, memory), found=found)
         memory = jax.tree.map(lambda new, old: jnp.where(ending.active, new, old), blank, memory)
         return memory, eqx.tree_at(lambda one: one.num_steps, tuning, num_steps)
 
     def shared(self, memory: LengthScores, learned: Float[np.ndarray, "chain"]) -> float:
         found = np.mean(memory.found, axis=0)
-        return float(best_length(jnp.asarray(found))) if found.any() else super().shared(memory, learned)
+        return float(CANDIDATES[best(found)]) if found.any() else super().shared(memory, learned)
 
 
 def _turn(scores: LengthScores) -> Count:
@@ -138,11 +138,13 @@ def observe(scores: LengthScores, turn: Count, before: Array, after: Array) -> L
     )
 
 
-def best_length(found: Float[Array, "2 candidate"]) -> Count:
-    """The candidate with the best ESS per gradient, of values or of squares, given their `moves`."""
-    values, squares = found
-    lengths = jnp.asarray(CANDIDATES, jnp.int32)
-    return lengths[jnp.argmax(jnp.minimum(values**2 / (2 - values), squares / (2 - squares)) / lengths)]
+def best(found: Any) -> Any:
+    """Index of the candidate with the best ESS per gradient, of values or of squares, given their `moves`.
+
+    Of arrays of NumPy, for which nothing is compiled, or of JAX.
+    """
+    ess = found ** np.array([[2], [1]]) / (2 - found)
+    return (ess.min(axis=0) / np.array(CANDIDATES, np.float32)).argmax()
 
 
 def moves(scores: LengthScores) -> Float[Array, "2 candidate"]:
