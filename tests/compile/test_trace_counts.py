@@ -39,7 +39,7 @@ class Counting(eqx.Module):
         return -0.5 * jnp.sum((q / self.scale) ** 2)
 
 
-def run(target, kernel, *, seed=1, num_chains=2, num_warmup=60, num_draws=50, thin=1, init=None):
+def run(target, kernel, *, seed=1, num_chains=2, num_warmup=60, num_draws=50, thin=1, init=None, warm_start=None):
     return ergonet.sample(
         target,
         kernel,
@@ -49,23 +49,19 @@ def run(target, kernel, *, seed=1, num_chains=2, num_warmup=60, num_draws=50, th
         thin=thin,
         seed=seed,
         init=init,
+        warm_start=warm_start,
         progress=False,
     )
 
 
 @pytest.fixture
 def compiled(caplog):
-    """How often each program of a run has compiled since the last call."""
+    """How often each program of a run, or of JAX, has compiled since the last call."""
 
-    def count():
-        names = [
-            name
-            for record in caplog.records
-            for name in PROGRAMS
-            if re.match(rf"Compiling (jit\()?{name}\b", record.getMessage())
-        ]
+    def count(*, of_all=False):
+        found = [re.match(r"Compiling (?:jit\()?(\w+)", record.getMessage()) for record in caplog.records]
         caplog.clear()
-        return Counter(names)
+        return Counter(one[1] for one in found if one and (one[1] in PROGRAMS or of_all))
 
     jax.config.update("jax_log_compiles", True)
     try:
@@ -96,6 +92,19 @@ def test_what_does_not_run_is_not_compiled(compiled):
     target = Target.from_logdensity(Counting(jnp.arange(1.0, 4.0), Ledger()), jnp.zeros(3))
     run(target, HMC(num_steps=3, step_size=0.2, metric="identity"), num_warmup=0)
     assert compiled() == {"drawn_start": 1, "start_chain": 1, "advance_chain": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("warm_start", "units"), [(None, 5), ("adam", 6)])
+def test_nothing_is_computed_by_programs_of_its_own(compiled, warm_start, units):
+    """As by `jnp` outside compiled programs, or by `np.mean` of an array of JAX: each takes tens of milliseconds."""
+    model = BayesianNetwork(MLP((3, units, 2)), priors.Normal(1.0), likelihoods.Categorical())
+    target = model.condition(np.ones((30, 3)), np.arange(30) % 2)
+    jax.clear_caches()
+    compiled()
+    run(target, HMC(), warm_start=warm_start)
+    more = {} if warm_start is None else {"begin_chain": 1, "train": 1}
+    assert compiled(of_all=True) == dict.fromkeys(PROGRAMS, 1) | more
 
 
 def test_chains_of_a_batch_compile_once(compiled, monkeypatch):

@@ -167,7 +167,7 @@ class TrajectoryJob(AbstractJob):
 
     @property
     def step_size(self) -> float:
-        return float(np.mean(self.record.chains.tuning.step_size))
+        return float(np.mean(np.asarray(self.record.chains.tuning.step_size)))
 
     @property
     def positions(self) -> np.ndarray:
@@ -322,9 +322,7 @@ class TrajectoryJob(AbstractJob):
             "step_size": np.stack([np.asarray(one.tuning.step_size) for one in records]),
             **({} if memory is None else {"memory": np.stack([np.asarray(one.tuning.memory) for one in records])}),
             "num_steps": np.stack([np.asarray(one.tuning.num_steps) for one in records]),
-            "inverse_mass_matrix": np.stack(
-                [np.asarray(one.tuning.metric.inverse_mass_matrix(one.state.position)) for one in records]
-            ),
+            "inverse_mass_matrix": np.stack([_inverse_mass_matrix(one) for one in records]),
             **{name: np.stack([np.asarray(report[name]) for report in reports]) for name in reports[0]},
         }
 
@@ -344,9 +342,15 @@ class TrajectoryJob(AbstractJob):
         }
 
 
+def _inverse_mass_matrix(record: ChainRecord) -> np.ndarray:
+    """Of one chain, computed by NumPy, for which nothing is compiled."""
+    metric, position = jax.tree.map(np.asarray, (record.tuning.metric, record.state.position))
+    return np.asarray(metric.inverse_mass_matrix(position))
+
+
 def _gradients(record: ChainRecord) -> int:
     """Gradients since the last draw, of all chains."""
-    return int(np.sum(record.partial.totals["gradients"]))
+    return int(np.sum(np.asarray(record.partial.totals["gradients"])))
 
 
 def _no_start(target: AbstractTarget, chain: int, position: Array, *, is_given: bool) -> StartError:
