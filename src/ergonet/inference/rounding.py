@@ -44,7 +44,7 @@ class RoundingCheck(AbstractStopRule):
             say: tells the user that the error is large.
         """
         self._target, self._say = target, say
-        self._is_due = target.relative_to(ReferencePoint(np.zeros(()))) is target
+        self._is_due = target.relative_to(ReferencePoint(jax.device_put(np.zeros(())))) is target
         self._chain: int | None = None
         self._draws: list[np.ndarray] = []
         self._found: float | None = None
