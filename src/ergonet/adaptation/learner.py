@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import numpy as np
 
-from ergonet._types import Flag, Float, PRNGKey
+from ergonet._types import Flag, PRNGKey
 from ergonet.samplers.base import AbstractInfo, AbstractKernel, State, Tuning
 from ergonet.target.contract import AbstractDensity
 
@@ -95,12 +95,12 @@ class AbstractLearner(eqx.Module):
         """Memory and tuning after a stage; called at the end of every stage, whether or not the learner was active."""
         return memory, tuning
 
-    def shared(self, memory: Any, learned: Float[np.ndarray, "chain"]) -> float:
+    def shared(self, memory: Any, learned: np.ndarray) -> float:
         """The value with which all chains go on, if they share what they have learned, as they do a length.
 
         Args:
             memory: the memories of the chains at the end of the warm-up; leaves are `[chain, ...]`.
-            learned: what each chain has learned by itself.
+            learned: what each chain has learned by itself, `[chain]`.
 
         Returns:
             By default their geometric mean.

@@ -91,7 +91,7 @@ class LengthLearner(AbstractLearner):
         memory = jax.tree.map(lambda new, old: jnp.where(ending.active, new, old), blank, memory)
         return memory, eqx.tree_at(lambda one: one.num_steps, tuning, num_steps)
 
-    def shared(self, memory: LengthScores, learned: Float[np.ndarray, "chain"]) -> float:
+    def shared(self, memory: LengthScores, learned: np.ndarray) -> float:
         found = np.mean(memory.found, axis=0)
         return float(CANDIDATES[best(found)]) if found.any() else super().shared(memory, learned)
 

@@ -343,9 +343,9 @@ class TrajectoryJob(AbstractJob):
 
 
 def _inverse_mass_matrix(record: ChainRecord) -> np.ndarray:
-    """Of one chain, computed by NumPy, for which nothing is compiled."""
-    metric, position = jax.tree.map(np.asarray, (record.tuning.metric, record.state.position))
-    return np.asarray(metric.inverse_mass_matrix(position))
+    """Of one chain, from NumPy's arrays, for which nothing is compiled."""
+    metric = jax.tree.map(np.asarray, record.tuning.metric)
+    return np.asarray(metric.inverse_mass_matrix(record.state.position))
 
 
 def _gradients(record: ChainRecord) -> int:

@@ -1,7 +1,6 @@
 """Learned lengths: which length the scores choose, for one chain and for several."""
 
-from dataclasses import replace
-
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -37,7 +36,7 @@ def test_chains_share_the_length_that_is_best_on_average():
     learned = np.array([length.CANDIDATES[length.best(one)] for one in found])
     np.testing.assert_array_equal(learned, misleading)
     blank = jax.tree.map(lambda leaf: np.stack([leaf] * 3), length.blank(jnp.zeros(2)))
-    memory = replace(blank, found=found)
+    memory = eqx.tree_at(lambda one: one.found, blank, found)
     assert length.LengthLearner().shared(memory, learned) == 8
     assert length.LengthLearner().shared(blank, np.array([2, 4, 8])) == pytest.approx(4)
 
