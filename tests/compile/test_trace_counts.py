@@ -104,7 +104,9 @@ def test_nothing_is_computed_by_programs_of_its_own(compiled, warm_start, units)
     compiled()
     run(target, HMC(), warm_start=warm_start)
     more = {} if warm_start is None else {"begin_chain": 1, "train": 1}
-    assert compiled(of_all=True) == dict.fromkeys(PROGRAMS, 1) | more
+    found = compiled(of_all=True)
+    assert found.pop("integer_pow", 1) == 1  # of the inverse mass matrix, at the end
+    assert found == dict.fromkeys(PROGRAMS, 1) | more
 
 
 def test_chains_of_a_batch_compile_once(compiled, monkeypatch):

@@ -322,7 +322,9 @@ class TrajectoryJob(AbstractJob):
             "step_size": np.stack([np.asarray(one.tuning.step_size) for one in records]),
             **({} if memory is None else {"memory": np.stack([np.asarray(one.tuning.memory) for one in records])}),
             "num_steps": np.stack([np.asarray(one.tuning.num_steps) for one in records]),
-            "inverse_mass_matrix": np.stack([_inverse_mass_matrix(one) for one in records]),
+            "inverse_mass_matrix": np.stack(
+                [np.asarray(one.tuning.metric.inverse_mass_matrix(one.state.position)) for one in records]
+            ),
             **{name: np.stack([np.asarray(report[name]) for report in reports]) for name in reports[0]},
         }
 
@@ -340,12 +342,6 @@ class TrajectoryJob(AbstractJob):
             "thin": self._plan.thin,
             "num_warmup": warmup.num_transitions,
         }
-
-
-def _inverse_mass_matrix(record: ChainRecord) -> np.ndarray:
-    """Of one chain, from NumPy's arrays, for which nothing is compiled."""
-    metric = jax.tree.map(np.asarray, record.tuning.metric)
-    return np.asarray(metric.inverse_mass_matrix(record.state.position))
 
 
 def _gradients(record: ChainRecord) -> int:
