@@ -45,7 +45,7 @@ class SharedLength(AbstractStopRule):
 
     def _share(self, jobs: Sequence[TrajectoryJob]) -> None:
         gone_on = [job for job in jobs if job.done > job.num_warmup]
-        shared = gone_on[0].lengths[0] if gone_on else round(_best(jobs))
+        shared = round(gone_on[0].lengths[0].item() if gone_on else _best(jobs))
         for job, pause in zip(jobs, self._pauses, strict=True):
             if job not in gone_on:
                 job.take_length(shared)
