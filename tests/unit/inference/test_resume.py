@@ -78,6 +78,11 @@ def killed_runs(tmp_path, run, phases=PHASES):
     return whole, [tmp_path / "killed" / phase for phase in phases]
 
 
+def draw_in_turn(**settings):
+    """A run whose chains take turns, so that its folder has taken its place once each has a draw: at the third chunk."""
+    return draw(devices=1, **settings)
+
+
 def assert_same_run(one, other):
     np.testing.assert_array_equal(one.positions[...], other.positions[...])
     for group in ("stats", "warmup_stats", "tuning", "curve"):
@@ -298,29 +303,29 @@ def test_code_that_changes_between_two_calls_is_noticed(tmp_path):
 
 @pytest.mark.statistical
 def test_a_torn_checkpoint_costs_only_what_came_after_the_one_before(tmp_path):
-    whole, folders = killed_runs(tmp_path, draw)
+    whole, folders = killed_runs(tmp_path, draw_in_turn)
     folder = folders[-1]
     shutil.copytree(folder, tmp_path / "both")
     torn = folder / NAME / CHECKPOINT
     torn.write_bytes(torn.read_bytes()[:-30])
     with pytest.warns(SamplingWarning, match="is damaged.*the checkpoint before it is used"):
-        assert_same_run(draw(store=folder / NAME, resume=True), whole)
+        assert_same_run(draw_in_turn(store=folder / NAME, resume=True), whole)
     for name in (CHECKPOINT, OLDER):
         path = tmp_path / "both" / NAME / name
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 4
         path.write_bytes(data)
     with pytest.warns(SamplingWarning, match="starts again from its first draw"):
-        assert_same_run(draw(store=tmp_path / "both" / NAME, resume=True), whole)
+        assert_same_run(draw_in_turn(store=tmp_path / "both" / NAME, resume=True), whole)
 
 
 @pytest.mark.statistical
 def test_a_damaged_file_of_draws_is_named(tmp_path):
-    _, folders = killed_runs(tmp_path, draw)
+    _, folders = killed_runs(tmp_path, draw_in_turn)
     for chunk in (folders[-1] / NAME / "positions").glob("c.*"):
         chunk.write_bytes(chunk.read_bytes()[:-3])
     with pytest.raises(RunDirectoryError, match=r"is damaged\. The run cannot be continued without it"):
-        draw(store=folders[-1] / NAME, resume=True)
+        draw_in_turn(store=folders[-1] / NAME, resume=True)
 
 
 def test_what_cannot_be_continued_is_said(stored, tmp_path):
