@@ -187,6 +187,9 @@ def test_jitter_fills_its_range_and_stays_inside(num_steps, jitter):
     factor = np.asarray(drawn.step_size) / 0.1
     assert np.all(np.abs(factor - 1) <= jitter + 1e-12)
     assert np.ptp(factor) >= 1.9 * jitter
+    if low < high:
+        together = np.corrcoef([factor, drawn.num_steps, drawn.uniform]) - np.eye(3)
+        assert np.max(np.abs(together)) < 4 / np.sqrt(400)
 
 
 def test_both_random_directions_have_the_same_jitter():

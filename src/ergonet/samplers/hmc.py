@@ -30,7 +30,6 @@ from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.fixed import AnyPhase, Fixed, FixedTrajectory
 
 DIRECTIONS = ("forward", "random")
-DIRECTION_KEY = 0xBB67AE85  # folded into the transition's key; distinct from the counters used to split it
 
 
 class DrawnTrajectory(eqx.Module):
@@ -78,28 +77,28 @@ class AbstractStatic(AbstractAdaptedKernel):
 
     def draw_trajectory(self, key: PRNGKey, state: State, tuning: Tuning) -> DrawnTrajectory:
         """Jitter the step size and the length; draw the direction and the uniform that decides acceptance."""
-        key_momentum, key_step, key_length, key_accept = jax.random.split(key, 4)
-        dtype = state.position.dtype
-        factor = 1 + like(self.step_jitter, state.position) * jax.random.uniform(key_step, (), dtype, -1, 1)
+        key_momentum, key_uniforms = jax.random.split(key)
+        of_step, of_length, of_direction, uniform = jax.random.uniform(key_uniforms, (4,), state.position.dtype)
+        step_size = tuning.step_size * (1 + like(self.step_jitter, of_step) * (2 * of_step - 1))
         return DrawnTrajectory(
             key_momentum=key_momentum,
-            step_size=self._directed(key, tuning.step_size * factor),
-            num_steps=self._length(key_length, tuning),
-            uniform=jax.random.uniform(key_accept, (), dtype),
+            step_size=jnp.where(of_direction < 0.5, -step_size, step_size) if self.is_two_way else step_size,
+            num_steps=self._length(of_length, tuning),
+            uniform=uniform,
         )
 
-    def _directed(self, key: PRNGKey, step_size: Scalar) -> Scalar:
-        if self.direction == "forward":
-            return step_size
-        backward = jax.random.bernoulli(jax.random.fold_in(key, DIRECTION_KEY))
-        return jnp.where(backward, -step_size, step_size)
+    @property
+    def is_two_way(self) -> bool:
+        """Whether trajectories go backward half of the time."""
+        return self.direction == "random"
 
-    def _length(self, key: PRNGKey, tuning: Tuning) -> Count:
-        length = tuning.num_steps.astype(jnp.float32)
+    def _length(self, uniform: Scalar, tuning: Tuning) -> Count:
+        """A length from low to high, each with the same probability."""
+        length = tuning.num_steps.astype(uniform.dtype)
         jitter = like(self.length_jitter, length)
-        low = jnp.maximum(1, jnp.round(length * (1 - jitter))).astype(jnp.int32)
-        high = jnp.maximum(1, jnp.round(length * (1 + jitter))).astype(jnp.int32)
-        return jax.random.randint(key, (), low, high + 1)
+        low, high = (jnp.maximum(1, jnp.round(length * (1 + sign * jitter))) for sign in (-1, 1))
+        drawn = low + jnp.floor(uniform * (high - low + 1))
+        return jnp.minimum(drawn, high).astype(jnp.int32)
 
     def advance(self, target: AbstractDensity, trajectory: FixedTrajectory, tuning: Tuning) -> FixedTrajectory:
         return self.trajectory.advance(target, tuning.metric, trajectory)

@@ -1,9 +1,9 @@
 """Microcanonical Langevin Monte Carlo, without a Metropolis correction.
 
-A transition takes `num_steps` steps of the dynamics in `hamiltonian/microcanonical.py`. After each step of size e, the
+A transition takes `num_steps` steps of the dynamics in `hamiltonian/microcanonical.py`. Before each step of size e, the
 direction u is refreshed partially, u <- (u + nu z) / |u + nu z|, z ~ N(0, I), nu = sqrt((e^(2 e / L) - 1) / D), so that
 it decorrelates in a time L, the memory; it is part of the state of the chain. A step whose energy is not finite is
-undone, and the direction is drawn anew.
+undone, and the direction becomes 0, from which the next refreshment draws a new one uniformly.
 
 The draws are *biased* by the step size, since nothing is ever rejected. The step size is learned such that the mean
 square of the energy error of a step, divided by the dimension D, is `energy_variance`. Steps can then be large, and do
@@ -17,7 +17,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from ergonet._numbers import Whole, integer, like, optional_real, plain, real, whole
 from ergonet._types import Array, Count, Flag, Float, Int, Position, PRNGKey, Scalar
@@ -29,7 +28,6 @@ from ergonet.hamiltonian.microcanonical import (
     MicrocanonicalIntegrator,
     MicrocanonicalPhase,
     partially_refreshed,
-    uniform_direction,
 )
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
@@ -39,7 +37,7 @@ from ergonet.target.contract import AbstractDensity
 
 
 class DirectedState(State):
-    """A state with the direction of motion, in standardized coordinates; 0 until the first transition draws one."""
+    """A state with the direction of motion, in standardized coordinates; 0 if the next step draws it anew."""
 
     direction: Position
 
@@ -141,18 +139,11 @@ class MCLMC(AbstractKernel):
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> MCLMCTrajectory:
         assert isinstance(state, DirectedState)
-        held = state.direction
-        key_start, key_steps = jax.random.split(key)
-        direction = lax.cond(
-            jnp.any(held != 0),
-            lambda: held,
-            lambda: uniform_direction(key_start, state.position),
-        )
         zero = jnp.zeros_like(state.potential)
         none = jnp.zeros((), jnp.int32)
         return MCLMCTrajectory(
-            phase=MicrocanonicalPhase(state.position, direction, state.potential, state.gradient, zero),
-            key=key_steps,
+            phase=MicrocanonicalPhase(state.position, state.direction, state.potential, state.gradient, zero),
+            key=key,
             steps_left=tuning.num_steps,
             num_steps=tuning.num_steps,
             kept=none,
@@ -162,17 +153,14 @@ class MCLMC(AbstractKernel):
 
     def advance(self, target: AbstractDensity, trajectory: MCLMCTrajectory, tuning: Tuning) -> MCLMCTrajectory:
         assert tuning.memory is not None
-        start = trajectory.phase
+        held = trajectory.phase
+        key = jax.random.fold_in(trajectory.key, trajectory.steps_left)
+        start = replace(held, direction=partially_refreshed(key, held.direction, tuning.step_size, tuning.memory))
         end = self.integrator.step(target, tuning.metric, tuning.step_size, start)
         error = end.energy - start.energy
         is_finite = jnp.isfinite(error)
         phase = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), end, start)
-        direction = partially_refreshed(
-            jax.random.fold_in(trajectory.key, trajectory.steps_left),
-            jnp.where(is_finite, phase.direction, 0.0),
-            tuning.step_size,
-            tuning.memory,
-        )
+        direction = jnp.where(is_finite, phase.direction, 0.0)
         return replace(
             trajectory,
             phase=replace(phase, direction=direction, kinetic_energy=jnp.zeros_like(error)),

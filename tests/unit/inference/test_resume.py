@@ -79,7 +79,7 @@ def killed_runs(tmp_path, run, phases=PHASES):
 
 
 def draw_in_turn(**settings):
-    """A run whose chains take turns, so that its folder has taken its place once each has a draw: at the third chunk."""
+    """A run whose chains take turns: at the third chunk of draws each has some, so that its folder is in its place."""
     return draw(devices=1, **settings)
 
 

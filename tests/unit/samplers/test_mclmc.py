@@ -1,5 +1,7 @@
 """Microcanonical Langevin dynamics without a Metropolis correction: its bias, its learners, and what it refuses."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -97,18 +99,21 @@ def test_the_autocorrelation_time_is_that_of_an_autoregression():
     np.testing.assert_allclose(memory.autocorrelation_time(sums), (1 + share) / (1 - share), rtol=0.15)
 
 
-def test_a_step_that_is_not_finite_is_undone():
+def test_a_step_that_is_not_finite_is_undone_and_the_next_draws_a_direction():
     target = Target.from_logdensity(lambda q: jnp.where(jnp.sum(q**2) < 4, -0.5 * jnp.sum(q**2), jnp.nan), jnp.ones(3))
     kernel = MCLMC(num_steps=3, step_size=50.0, metric="identity")
     state = kernel.init(target, jnp.ones(3))
-    after, info = jax.jit(lambda key: run_transition(kernel, key, target, state, kernel.tuning(target, jnp.ones(3))))(
-        jax.random.key(0)
-    )
+    tuning = kernel.tuning(target, jnp.ones(3))
+    move = jax.jit(lambda state, tuning: run_transition(kernel, jax.random.key(0), target, state, tuning))
+    after, info = move(state, tuning)
     np.testing.assert_array_equal(after.position, state.position)
     assert bool(info.nonfinite)
     assert bool(info.diverging)
     assert not bool(info.moved)
-    np.testing.assert_allclose(jnp.linalg.norm(after.direction), 1, rtol=1e-5)
+    np.testing.assert_array_equal(after.direction, 0)
+    moved, info = move(after, replace(tuning, step_size=jnp.full_like(tuning.step_size, 0.01)))
+    assert bool(info.moved)
+    np.testing.assert_allclose(jnp.linalg.norm(moved.direction), 1, rtol=1e-5)
 
 
 @pytest.mark.slow
