@@ -9,11 +9,13 @@ Averages of 1 - rho over the slower half of the quantities, m for values and s f
 per gradient of values or of squares, whichever is less. For an autoregressive chain the ESS per draw is s / (2 - s).
 For values m^2 / (2 - m) is used, because m overrates short trajectories: it is a mean over fast and slow directions,
 and the slow ones take many draws. Sums over neighboring lengths are shared, since each length has only a few
-transitions. Chains that share a length take the best by m and s averaged over chains, because the best lengths of
-single chains differ by factors. For targets without the capability `Monitor`, the quantities are the coordinates.
+transitions. Chains that share a length take the best by the sums of all of them, because the best lengths of single
+chains differ by factors, and a chain that has not seen the whole posterior underrates the variances in it. For targets
+without the capability `Monitor`, the quantities are the coordinates.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from math import comb
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -21,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ergonet._types import Array, Count, Float, Scalar
+from ergonet._types import AnyArray, Array, Count, Float
 from ergonet.adaptation.learner import AbstractLearner, Ending, Transition
 from ergonet.samplers.base import State, Tuning
 from ergonet.target.capabilities import quantities
@@ -30,7 +32,7 @@ from ergonet.target.contract import AbstractDensity
 CANDIDATES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)
 NUM_TURNS = 64  # of a round, about
 SLOWEST = 0.5
-WIDTH = 0.3  # of the neighborhood of a length, on the log scale
+WIDTH = 0.5  # of the neighborhood of a length, on the log scale
 
 
 def _turns() -> tuple[int, ...]:
@@ -53,18 +55,15 @@ TURNS = _turns()
 class LengthScores(eqx.Module):
     """Sums over the transitions of each candidate and over all transitions.
 
-    Values x of a quantity are relative to `pivot`, its value after the first transition. `found` has m and s of
-    the last stage that is over.
+    Values x of a quantity are relative to `pivot`, its value after the first transition. A candidate's `jumps` are sums
+    of d^2, d^2 s and d^2 s^2, for x before a transition and x + d after it, and their sum s.
     """
 
-    jumps: Float[
-        Array, "power candidate quantity"
-    ]  # of d^2, d^2 s and d^2 s^2, for x before and x + d, and their sum s
-    tries: Float[Array, "candidate"]
-    count: Scalar
-    pivot: Float[Array, "quantity"]
-    powers: Float[Array, "order quantity"]  # of x, x^2, x^3 and x^4
-    found: Float[Array, "2 candidate"]
+    jumps: Float[AnyArray, "power candidate quantity"]
+    tries: Float[AnyArray, "candidate"]
+    count: Float[AnyArray, ""]
+    pivot: Float[AnyArray, "quantity"]
+    powers: Float[AnyArray, "order quantity"]  # of x, x^2, x^3 and x^4
 
 
 class LengthLearner(AbstractLearner):
@@ -85,15 +84,15 @@ class LengthLearner(AbstractLearner):
         return observe(memory, _turn(memory), before, after), tuning
 
     def finish(self, memory: LengthScores, tuning: Tuning, ending: Ending) -> tuple[LengthScores, Tuning]:
-        found = moves(memory)
-        num_steps = jnp.where(ending.active, jnp.asarray(CANDIDATES, jnp.int32)[best(found)], tuning.num_steps)
-        blank = replace(jax.tree.map(jnp.zeros_like, memory), found=found)
-        memory = jax.tree.map(lambda new, old: jnp.where(ending.active, new, old), blank, memory)
+        found = jnp.asarray(CANDIDATES, jnp.int32)[best(moves(memory))]
+        num_steps = jnp.where(ending.active, found, tuning.num_steps)
+        memory = jax.tree.map(lambda leaf: jnp.where(ending.active_next, 0, leaf), memory)  # each stage begins anew
         return memory, eqx.tree_at(lambda one: one.num_steps, tuning, num_steps)
 
     def shared(self, memory: LengthScores, learned: np.ndarray) -> float:
-        found = np.mean(memory.found, axis=0)
-        return float(CANDIDATES[best(found)]) if found.any() else super().shared(memory, learned)
+        if not memory.tries.any():
+            return super().shared(memory, learned)
+        return float(CANDIDATES[best(moves(together(memory)))])
 
 
 def _turn(scores: LengthScores) -> Count:
@@ -109,7 +108,6 @@ def blank(first: Float[Array, "quantity"]) -> LengthScores:
         count=jnp.zeros((), dtype),
         pivot=jnp.zeros_like(first),
         powers=jnp.zeros((4, first.size), dtype),
-        found=jnp.zeros((2, len(CANDIDATES)), dtype),
     )
 
 
@@ -134,40 +132,65 @@ def observe(scores: LengthScores, turn: Count, before: Array, after: Array) -> L
         count=scores.count + 1,
         pivot=pivot,
         powers=scores.powers + jnp.stack([value, value**2, value**3, value**4]),
-        found=scores.found,
     )
 
 
-def best(found: Any) -> Any:
-    """Index of the candidate with the best ESS per gradient, of values or of squares, given their `moves`.
+def together(scores: LengthScores) -> LengthScores:
+    """The sums of all chains, of arrays of NumPy `[chain, ...]`, relative to the mean of their pivots."""
+    pivot = np.mean(scores.pivot, axis=0, dtype=float)
+    by = scores.pivot - pivot
+    _, *powers = _moved([scores.count[:, None], *np.moveaxis(scores.powers, 1, 0)], by)
+    jumps = _moved([*np.moveaxis(scores.jumps, 1, 0)], 2 * by[:, None])
+    return LengthScores(
+        jumps=np.sum(jumps, axis=1),
+        tries=np.sum(scores.tries, axis=0),
+        count=np.sum(scores.count, keepdims=True)[0, ...],
+        pivot=pivot,
+        powers=np.sum(powers, axis=1),
+    )
 
-    Of arrays of NumPy, for which nothing is compiled, or of JAX.
-    """
+
+def _moved(sums: Sequence[np.ndarray], by: np.ndarray) -> list[np.ndarray]:
+    """Sums of w (x + by)^k from those of w x^k, for k = 0, 1, ..., by the binomial theorem."""
+    return [sum(comb(k, j) * by ** (k - j) * sums[j] for j in range(k + 1)) for k in range(len(sums))]
+
+
+# What follows takes arrays of NumPy, for which nothing is compiled, or of JAX.
+
+
+def best(found: Any) -> Any:
+    """Index of the candidate with the best ESS per gradient, of values or of squares, given their `moves`."""
     ess = found ** np.array([[2], [1]]) / (2 - found)
     return (ess.min(axis=0) / np.array(CANDIDATES, np.float32)).argmax()
 
 
-def moves(scores: LengthScores) -> Float[Array, "2 candidate"]:
-    """1 - rho of values and of squares, of the slower quantities, for each candidate; 0 without a transition."""
-    mean, second, third, fourth = scores.powers / jnp.maximum(scores.count, 1)
+def moves(scores: LengthScores) -> Any:
+    """1 - rho of values and of squares, `[2, candidate]`, of the slower quantities; 0 without a transition."""
+    xp = scores.tries.__array_namespace__()
+    mean, second, third, fourth = scores.powers / xp.maximum(scores.count, 1)
     variance = second - mean**2
     of_squares = fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4 - variance**2
     first, cross, square = scores.jumps
     moved = square - 4 * mean * cross + 4 * mean**2 * first  # (x - mean)^2 changes by d (s - 2 mean)
-    found = jnp.stack([_one_minus_rho(scores.tries, *each) for each in ((first, variance), (moved, of_squares))])
-    return jnp.where((scores.tries > 0) & jnp.isfinite(found), found, 0.0)
+    found = xp.stack([_one_minus_rho(scores.tries, *each) for each in ((first, variance), (moved, of_squares))])
+    return xp.where((scores.tries > 0) & xp.isfinite(found), found, 0.0)
 
 
-def _one_minus_rho(
-    tries: Float[Array, "candidate"], jumps: Float[Array, "candidate quantity"], variance: Float[Array, "quantity"]
-) -> Float[Array, "candidate"]:
-    """Mean over the slower half of the quantities, which are the same for all lengths."""
+def _one_minus_rho(tries: Any, jumps: Any, variance: Any) -> Any:
+    """Mean over the slower half of the quantities, which are the same for all lengths.
+
+    Args:
+        tries: number of transitions, `[candidate]`.
+        jumps: sums of squared jumps, `[candidate, quantity]`.
+        variance: of the quantities, `[quantity]`.
+    """
+    xp = tries.__array_namespace__()
     varies = variance > 0
-    relative = jnp.where(varies, jumps / jnp.where(varies, 2 * variance, 1.0), 0.0)
-    slowness = jnp.where(varies, jnp.sum(relative, axis=0), jnp.inf)
-    slowest = jnp.argsort(slowness)[: max(1, round(SLOWEST * slowness.size))]
-    count = jnp.maximum(jnp.sum(varies[slowest]), 1)
-    near = jnp.asarray(_neighborhoods(), jumps.dtype)
+    relative = xp.where(varies, jumps / xp.where(varies, 2 * variance, 1.0), 0.0)
+    slowness = xp.where(varies, xp.sum(relative, axis=0), xp.inf)
+    slowest = xp.argsort(slowness)[: max(1, round(SLOWEST * slowness.size))]
+    count = xp.maximum(xp.sum(varies[slowest]), 1)
+    near = xp.asarray(_neighborhoods(), dtype=jumps.dtype)
     weight = near @ tries
-    mean = near @ jnp.sum(relative[:, slowest], axis=1) / jnp.where(weight > 0, weight, 1.0) / count
-    return jnp.clip(mean, 0.0, 1.0)  # anticorrelation is not trusted: it may be a noisy estimate
+    mean = near @ xp.sum(relative[:, slowest], axis=1) / xp.where(weight > 0, weight, 1.0) / count
+    return xp.clip(mean, 0.0, 1.0)  # anticorrelation is not trusted: it may be a noisy estimate

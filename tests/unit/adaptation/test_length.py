@@ -1,6 +1,5 @@
 """Learned lengths: which length the scores choose, for one chain and for several."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,18 +25,74 @@ def test_length_scores_pick_a_quarter_period(quarter, chosen):
     assert length.CANDIDATES[length.best(length.moves(scores))] in chosen
 
 
-def test_chains_share_the_length_that_is_best_on_average():
-    """Each of three chains is misled about one length; that with which all do well is the best of none."""
-    found = np.full((3, 2, len(length.CANDIDATES)), 0.01)
-    found[:, :, length.CANDIDATES.index(8)] = 0.5
-    misleading = np.array([2, 24, 32])
-    for chain, (steps, moved) in enumerate(zip(misleading, (0.3, 1.0, 1.0), strict=True)):
-        found[chain, :, length.CANDIDATES.index(steps)] = moved
-    learned = np.array([length.CANDIDATES[length.best(one)] for one in found])
-    np.testing.assert_array_equal(learned, misleading)
-    blank = jax.tree.map(lambda leaf: np.stack([leaf] * 3), length.blank(jnp.zeros(2)))
-    memory = eqx.tree_at(lambda one: one.found, blank, found)
-    assert length.LengthLearner().shared(memory, learned) == 8
+def tries(turns):
+    """Indices of the candidates in their turns."""
+    return np.asarray([length.TURNS[turn % len(length.TURNS)] for turn in range(turns)])
+
+
+def oscillations(rng, quarter, *, turns, center=0.0):
+    """Values `[turns + 1, 4]` of harmonic oscillators around `center`, whose quarter period takes so many steps."""
+    path = [center + rng.normal(size=4)]
+    for angle in np.asarray(length.CANDIDATES)[tries(turns)] / quarter * np.pi / 2:
+        path.append(center + np.cos(angle) * (path[-1] - center) + np.sin(angle) * rng.normal(size=4))
+    return np.stack(path)
+
+
+@jax.jit
+def scored(values):
+    def observe(scores, seen):
+        return length.observe(scores, *seen), None
+
+    turns = jnp.arange(len(values) - 1)
+    return jax.lax.scan(observe, length.blank(values[0]), (turns, values[:-1], values[1:]))[0]
+
+
+def oscillating(*arguments, **settings):
+    return scored(jnp.asarray(oscillations(*arguments, **settings), jnp.float32))
+
+
+def stacked(chains):
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *chains)
+
+
+def test_the_sums_of_all_chains_are_those_of_their_values_around_one_pivot():
+    rng = np.random.default_rng(1)
+    paths = [oscillations(rng, 8, turns=70, center=center) for center in (-1.0, 0.0, 3.0)]
+    found = length.together(stacked([scored(jnp.asarray(path, jnp.float32)) for path in paths]))
+    before, after = (np.concatenate(part) - found.pivot for part in ([p[:-1] for p in paths], [p[1:] for p in paths]))
+    is_of = np.equal.outer(range(len(length.CANDIDATES)), np.tile(tries(70), 3)).astype(float)
+    jump, both = (after - before) ** 2, after + before
+    np.testing.assert_allclose(found.powers, [np.sum(after**order, axis=0) for order in (1, 2, 3, 4)], rtol=1e-3)
+    np.testing.assert_allclose(found.jumps, [is_of @ (jump * both**order) for order in (0, 1, 2)], rtol=1e-3, atol=0.1)
+    np.testing.assert_array_equal(found.tries, is_of.sum(axis=1))
+    assert found.count == 210
+
+
+def test_chains_together_find_a_length_better_than_each_alone():
+    """Of the logarithms of lengths, the spread around that of a quarter period."""
+    rng, learner, alone, shared = np.random.default_rng(2), length.LengthLearner(), [], []
+    for _ in range(12):
+        chains = [oscillating(rng, 16, turns=45) for _ in range(4)]
+        learned = np.array([length.CANDIDATES[length.best(length.moves(one))] for one in chains])
+        alone += [*np.log(learned / 16)]
+        shared.append(np.log(learner.shared(stacked(chains), learned) / 16))
+    assert np.std(shared) < 0.7 * np.std(alone)
+    assert abs(np.mean(shared)) < np.log(1.6)
+
+
+def test_chains_in_different_places_take_longer_trajectories():
+    """Each chain alone believes that it has seen everything."""
+    rng, learner = np.random.default_rng(3), length.LengthLearner()
+    near = [oscillating(rng, 16, turns=200) for _ in range(4)]
+    apart = [
+        oscillating(rng, 16, turns=200, center=np.array([0, 0, 3.0 * number, 3.0 * number])) for number in range(4)
+    ]
+    learned = np.full(4, 16)
+    assert learner.shared(stacked(apart), learned) > learner.shared(stacked(near), learned)
+
+
+def test_chains_that_have_learned_nothing_share_the_mean_of_their_lengths():
+    blank = stacked([length.blank(jnp.zeros(2))] * 3)
     assert length.LengthLearner().shared(blank, np.array([2, 4, 8])) == pytest.approx(4)
 
 
