@@ -18,6 +18,7 @@ from benchmarks.problems import Problem, predictions
 from benchmarks.timing import Spread
 
 MARGIN, MOST_TRIES = 1.15, 4  # of the draws that an effective sample size takes
+WHOLE = "effective_draws_per_whole_second"  # of compiling, warm-up and sampling
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -91,9 +92,32 @@ def run_contestant(
     least, median = effective_draws(predictions(problem, positions))
     record |= {"least_effective_draws": least, "median_effective_draws": median}
     record["effective_draws_per_second"] = least / record["run_seconds"]
-    record["effective_draws_per_whole_second"] = least / (record["run_seconds"] + record["compile_seconds"])
+    record[WHOLE] = least / whole_seconds(record)
     record |= {"process_seconds": seconds, "num_draws": num_draws}
     return record
+
+
+def whole_seconds(record: dict[str, Any]) -> float:
+    """Seconds of compiling, warm-up and sampling."""
+    return record["run_seconds"] + record["compile_seconds"]
+
+
+def within(
+    contestant: Contestant,
+    problem: Problem,
+    folder: Path,
+    seconds: float,
+    first: dict[str, Any],
+    *,
+    num_warmup: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Run a sampler with as many draws as `seconds` allow at the pace of its `first` run; returns its record.
+
+    The run takes less time than that, because the warm-up and compiling do not take longer for more draws.
+    """
+    num_draws = max(first["num_draws"], math.floor(first["num_draws"] * seconds / whole_seconds(first)))
+    return run_contestant(contestant, problem, folder, num_warmup=num_warmup, num_draws=num_draws, seed=seed)
 
 
 def until_effective(

@@ -11,7 +11,17 @@ from typing import Any
 
 from benchmarks import options, page, startup
 from benchmarks.problems import PROBLEMS
-from benchmarks.rounds import CONTESTANTS, run_contestant, start_process, until_effective
+from benchmarks.rounds import (
+    CONTESTANTS,
+    WHOLE,
+    best_peer,
+    run_contestant,
+    start_process,
+    until_effective,
+    whole_seconds,
+    within,
+)
+from benchmarks.targets import COMPILED_TOO
 
 FULL = {
     "rounds": 3,
@@ -60,6 +70,7 @@ def measure(settings: dict[str, int]) -> dict[str, Any]:
             say(f"gradients and steps, {key}")
             gradients[key] = _gradients(key, folder, settings)
         samplers: dict[str, list[dict[str, Any]]] = {one.module: [] for one in CONTESTANTS if one.is_present}
+        longer: dict[str, list[dict[str, Any]]] = {module: [] for module in COMPILED_TOO}
         for turn in range(settings["rounds"]):
             for one in CONTESTANTS:
                 if not one.is_present:
@@ -76,6 +87,21 @@ def measure(settings: dict[str, int]) -> dict[str, Any]:
                 )
                 samplers[one.module].append(found)
                 say(f"    {found['run_seconds']:.1f} s, {found['effective_draws_per_second']:.1f} ESS / s")
+            best = best_peer(samplers, WHOLE, largest=True)
+            for one in [one for one in CONTESTANTS if best and one.module in longer]:
+                seconds = whole_seconds(samplers[best[0].module][-1])
+                say(f"round {turn + 1} of {settings['rounds']}: {one.title}, at most {seconds:.1f} s")
+                found = within(
+                    one,
+                    problems["digits"],
+                    folder,
+                    seconds,
+                    samplers[one.module][-1],
+                    num_warmup=settings["num_warmup"],
+                    seed=turn,
+                )
+                longer[one.module].append(found)
+                say(f"    {whole_seconds(found):.1f} s, {found[WHOLE]:.1f} ESS / s")
         waits = {}
         for one in [one for one in CONTESTANTS if one.is_present][: settings["waits"]]:
             say(f"from the start of the process to {settings['effective']} effective predictions: {one.title}")
@@ -88,7 +114,7 @@ def measure(settings: dict[str, int]) -> dict[str, Any]:
                 num_warmup=settings["num_warmup"],
             )
             say(f"    {waits[one.module]['process_seconds']:.1f} s")
-    return {"imports": imports, "gradients": gradients, "samplers": samplers, "waits": waits}
+    return {"imports": imports, "gradients": gradients, "samplers": samplers, "longer": longer, "waits": waits}
 
 
 def _gradients(name: str, folder: Path, settings: dict[str, int]) -> dict[str, Any]:
