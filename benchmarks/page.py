@@ -56,9 +56,9 @@ and its bias is on [a page of its own](microcanonical.md). Programs are compiled
 
 LONGER = """
 ## Within the time of the best peer
-As above, with as many draws as take at most the time of the best peer in the same round, at the pace of the run above. A
-draw of NUTS takes a hundred gradients and more, one of these 32 or so: with equally many draws, most of their time goes to
-compiling and the warm-up, and a person who waits as long has several times the draws.
+As above, with as many draws as take at most the time of the best peer in the same round, at the pace of the run above.
+A draw of NUTS takes a hundred gradients and more, one of these about 32. With equally many draws most of their time
+goes to compiling and the warm-up; whoever waits as long as for the peer has several times the draws.
 """
 
 WAITS = """

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import options, page, startup
-from benchmarks.problems import PROBLEMS
+from benchmarks.problems import PROBLEMS, Problem
 from benchmarks.rounds import (
     CONTESTANTS,
     WHOLE,
@@ -87,21 +87,8 @@ def measure(settings: dict[str, int]) -> dict[str, Any]:
                 )
                 samplers[one.module].append(found)
                 say(f"    {found['run_seconds']:.1f} s, {found['effective_draws_per_second']:.1f} ESS / s")
-            best = best_peer(samplers, WHOLE, largest=True)
-            for one in [one for one in CONTESTANTS if best and one.module in longer]:
-                seconds = whole_seconds(samplers[best[0].module][-1])
-                say(f"round {turn + 1} of {settings['rounds']}: {one.title}, at most {seconds:.1f} s")
-                found = within(
-                    one,
-                    problems["digits"],
-                    folder,
-                    seconds,
-                    samplers[one.module][-1],
-                    num_warmup=settings["num_warmup"],
-                    seed=turn,
-                )
-                longer[one.module].append(found)
-                say(f"    {whole_seconds(found):.1f} s, {found[WHOLE]:.1f} ESS / s")
+            for module, found in _longer(samplers, problems["digits"], folder, settings["num_warmup"], turn).items():
+                longer[module].append(found)
         waits = {}
         for one in [one for one in CONTESTANTS if one.is_present][: settings["waits"]]:
             say(f"from the start of the process to {settings['effective']} effective predictions: {one.title}")
@@ -115,6 +102,22 @@ def measure(settings: dict[str, int]) -> dict[str, Any]:
             )
             say(f"    {waits[one.module]['process_seconds']:.1f} s")
     return {"imports": imports, "gradients": gradients, "samplers": samplers, "longer": longer, "waits": waits}
+
+
+def _longer(
+    samplers: dict[str, list[dict[str, Any]]], problem: Problem, folder: Path, num_warmup: int, turn: int
+) -> dict[str, dict[str, Any]]:
+    """Runs that take at most the time that the best peer took in this turn, by sampler; none without a peer."""
+    best = best_peer(samplers, WHOLE, largest=True)
+    if best is None:
+        return {}
+    seconds, found = whole_seconds(samplers[best[0].module][turn]), {}
+    for one in [one for one in CONTESTANTS if one.module in COMPILED_TOO]:
+        say(f"{one.title}, within {seconds:.1f} s")
+        first = samplers[one.module][turn]
+        found[one.module] = within(one, problem, folder, seconds, first, num_warmup=num_warmup, seed=turn)
+        say(f"    {whole_seconds(found[one.module]):.1f} s, {found[one.module][WHOLE]:.1f} ESS / s")
+    return found
 
 
 def _gradients(name: str, folder: Path, settings: dict[str, int]) -> dict[str, Any]:

@@ -57,6 +57,7 @@ def test_a_quick_run_writes_its_page_with_a_row_for_every_sampler(tmp_path: Path
         assert ("is not installed" in row) != is_installed
     for runs in record["samplers"].values():
         assert all(run["run_seconds"] > 0 and run["gradients"] > 0 for run in runs)
+    assert set(record["longer"]) == set(targets.COMPILED_TOO)
     assert set(record["gradients"]) == set(problems.PROBLEMS)
     for measured in record["gradients"].values():
         assert set(gradients.kernels(4, 4)) < set(measured["microseconds"])
