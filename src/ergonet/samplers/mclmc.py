@@ -1,9 +1,9 @@
 """Microcanonical Langevin Monte Carlo, without a Metropolis correction.
 
-A transition takes `num_steps` steps of the dynamics in `hamiltonian/microcanonical.py`. Before each step of size e, the
-direction u is refreshed partially, u <- (u + nu z) / |u + nu z|, z ~ N(0, I), nu = sqrt((e^(2 e / L) - 1) / D), so that
-it decorrelates in a time L, the memory; it is part of the state of the chain. A step whose energy is not finite is
-undone, and the direction becomes 0, from which the next refreshment draws a new one uniformly.
+A transition takes `num_steps` steps of the dynamics in `hamiltonian/microcanonical.py`. Before the steps of a time t,
+the direction u is refreshed partially, u <- (u + nu z) / |u + nu z|, z ~ N(0, I), nu = sqrt((e^(2 t / L) - 1) / D), so
+that it decorrelates in a time L, the memory; it is part of the state of the chain. Such a time is as many steps as fit
+into half of the memory, at least one. A step whose energy is not finite is undone, and the direction is reversed.
 
 The draws are *biased* by the step size, since nothing is ever rejected. The step size is learned such that the mean
 square of the energy error of a step, divided by the dimension D, is `energy_variance`. Steps can then be large, and do
@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from ergonet._numbers import Whole, integer, like, optional_real, plain, real, whole
 from ergonet._types import Array, Count, Flag, Float, Int, Position, PRNGKey, Scalar
@@ -35,9 +36,11 @@ from ergonet.samplers.base import AbstractInfo, AbstractKernel, EnergyVariance, 
 from ergonet.samplers.common import directed, first_state, require_directions
 from ergonet.target.contract import AbstractDensity
 
+REFRESHED = 0.5  # of the memory, between two refreshments: normals for each step take a tenth of the time
+
 
 class DirectedState(State):
-    """A state with the direction of motion, in standardized coordinates; 0 if the next step draws it anew."""
+    """A state with the direction of motion, in standardized coordinates; 0 until the first transition draws one."""
 
     direction: Position
 
@@ -154,13 +157,12 @@ class MCLMC(AbstractKernel):
     def advance(self, target: AbstractDensity, trajectory: MCLMCTrajectory, tuning: Tuning) -> MCLMCTrajectory:
         assert tuning.memory is not None
         held = trajectory.phase
-        key = jax.random.fold_in(trajectory.key, trajectory.steps_left)
-        start = replace(held, direction=partially_refreshed(key, held.direction, tuning.step_size, tuning.memory))
+        start = replace(held, direction=self._refreshed(trajectory, tuning.step_size, tuning.memory))
         end = self.integrator.step(target, tuning.metric, tuning.step_size, start)
         error = end.energy - start.energy
         is_finite = jnp.isfinite(error)
         phase = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), end, start)
-        direction = jnp.where(is_finite, phase.direction, 0.0)
+        direction = jnp.where(is_finite, phase.direction, -phase.direction)
         return replace(
             trajectory,
             phase=replace(phase, direction=direction, kinetic_energy=jnp.zeros_like(error)),
@@ -168,6 +170,18 @@ class MCLMC(AbstractKernel):
             kept=trajectory.kept + is_finite,
             squares=trajectory.squares + jnp.where(is_finite, error**2, 0.0),
             diverging=trajectory.diverging | is_divergent(error),
+        )
+
+    def _refreshed(self, trajectory: MCLMCTrajectory, step_size: Scalar, memory: Scalar) -> Position:
+        """The direction, refreshed for as many steps at once as take a share of the memory, and at the first step."""
+        every = jnp.clip(REFRESHED * memory / step_size, 1, trajectory.num_steps).astype(jnp.int32)
+        made, direction = trajectory.num_steps - trajectory.steps_left, trajectory.phase.direction
+        time = step_size * jnp.minimum(every, trajectory.steps_left)
+        key = jax.random.fold_in(trajectory.key, made)
+        return lax.cond(
+            made % every == 0,
+            lambda: partially_refreshed(key, direction, time, memory),
+            lambda: direction,
         )
 
     def finished(self, trajectory: MCLMCTrajectory) -> Flag:
