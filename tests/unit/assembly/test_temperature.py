@@ -52,19 +52,27 @@ def test_every_row_is_left_out_once_and_every_class_is_in_every_fold():
 
 
 def test_copies_of_a_row_that_follow_each_other_do_not_vouch_for_each_other():
-    """Labels that nothing predicts, each of them ten times: a row is known from its copies only."""
-    few = ROWS // 10
+    """Labels that nothing predicts, each of them ten times: a row is known from its copies only.
+
+    So few labels follow the inputs by chance now and then, which is why there are five tables.
+    """
+    few, random = ROWS // 10, np.random.default_rng(5)
     rows = np.repeat(np.arange(few), 10)
-    labels = RNG.integers(0, 2, few).astype(np.int32)[rows]
-    inputs = RNG.normal(size=(few, X.shape[1]))[rows].astype(np.float32)
-    in_order, mixed = (
-        temperature.cross_validated(network(20.0).condition(inputs[order], labels[order]), labels[order], KERNEL, RUN)
-        for order in (np.arange(len(rows)), RNG.permutation(len(rows)))
-    )
-    sure = np.array([[0.99, 0.01]])
-    assert in_order.calibration is not None
-    assert in_order.calibration(sure).max() < 0.8
-    assert mixed.calibration is None or mixed.calibration(sure).max() > 0.95
+
+    def sure(inputs, labels, order):
+        """What becomes of a probability of 0.99."""
+        model = network(20.0).condition(inputs[order], labels[order])
+        calibration = temperature.cross_validated(model, labels[order], KERNEL, RUN).calibration
+        return 0.99 if calibration is None else calibration(np.array([[0.99, 0.01]])).max()
+
+    stated = []
+    for _ in range(5):
+        labels = random.integers(0, 2, few).astype(np.int32)[rows]
+        inputs = random.normal(size=(few, X.shape[1]))[rows].astype(np.float32)
+        stated.append([sure(inputs, labels, order) for order in (np.arange(len(rows)), random.permutation(len(rows)))])
+    in_order, mixed = np.median(stated, axis=0)
+    assert in_order < 0.8
+    assert mixed > 0.95
 
 
 @pytest.mark.parametrize(
