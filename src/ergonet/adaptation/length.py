@@ -96,7 +96,7 @@ class LengthLearner(AbstractLearner):
 
 
 def _turn(scores: LengthScores) -> Count:
-    return scores.count.astype(jnp.int32)
+    return jnp.asarray(scores.count, jnp.int32)
 
 
 def blank(first: Float[Array, "quantity"]) -> LengthScores:
@@ -127,8 +127,8 @@ def observe(scores: LengthScores, turn: Count, before: Array, after: Array) -> L
     jump, value = (after - before) ** 2, after - pivot
     both = value + before - pivot
     return LengthScores(
-        jumps=scores.jumps.at[:, index].add(jnp.stack([jump, jump * both, jump * both**2])),
-        tries=scores.tries.at[index].add(1),
+        jumps=jnp.asarray(scores.jumps).at[:, index].add(jnp.stack([jump, jump * both, jump * both**2])),
+        tries=jnp.asarray(scores.tries).at[index].add(1),
         count=scores.count + 1,
         pivot=pivot,
         powers=scores.powers + jnp.stack([value, value**2, value**3, value**4]),
@@ -137,22 +137,23 @@ def observe(scores: LengthScores, turn: Count, before: Array, after: Array) -> L
 
 def together(scores: LengthScores) -> LengthScores:
     """The sums of all chains, of arrays of NumPy `[chain, ...]`, relative to the mean of their pivots."""
-    pivot = np.mean(scores.pivot, axis=0, dtype=float)
-    by = scores.pivot - pivot
-    _, *powers = _moved([scores.count[:, None], *np.moveaxis(scores.powers, 1, 0)], by)
-    jumps = _moved([*np.moveaxis(scores.jumps, 1, 0)], 2 * by[:, None])
+    pivots, powers, jumps = (np.asarray(one) for one in (scores.pivot, scores.powers, scores.jumps))
+    pivot = np.mean(pivots, axis=0, dtype=float)
+    by, count = pivots - pivot, np.asarray(scores.count)
     return LengthScores(
-        jumps=np.sum(jumps, axis=1),
-        tries=np.sum(scores.tries, axis=0),
-        count=np.sum(scores.count, keepdims=True)[0, ...],
+        jumps=np.sum(_moved(list(np.moveaxis(jumps, 1, 0)), 2 * by[:, None]), axis=1),
+        tries=np.sum(np.asarray(scores.tries), axis=0),
+        count=np.sum(count, keepdims=True)[0, ...],
         pivot=pivot,
-        powers=np.sum(powers, axis=1),
+        powers=np.sum(_moved([count[:, None], *np.moveaxis(powers, 1, 0)], by)[1:], axis=1),
     )
 
 
-def _moved(sums: Sequence[np.ndarray], by: np.ndarray) -> list[np.ndarray]:
+def _moved(sums: Sequence[np.ndarray], by: np.ndarray) -> np.ndarray:
     """Sums of w (x + by)^k from those of w x^k, for k = 0, 1, ..., by the binomial theorem."""
-    return [sum(comb(k, j) * by ** (k - j) * sums[j] for j in range(k + 1)) for k in range(len(sums))]
+    return np.stack(
+        [np.sum([comb(k, j) * by ** (k - j) * sums[j] for j in range(k + 1)], axis=0) for k in range(len(sums))]
+    )
 
 
 # What follows takes arrays of NumPy, for which nothing is compiled, or of JAX.

@@ -27,7 +27,7 @@ def test_length_scores_pick_a_quarter_period(quarter, chosen):
 
 def tries(turns):
     """Indices of the candidates in their turns."""
-    return np.asarray([length.TURNS[turn % len(length.TURNS)] for turn in range(turns)])
+    return [length.TURNS[turn % len(length.TURNS)] for turn in range(turns)]
 
 
 def oscillations(rng, quarter, *, turns, center=0.0):

@@ -79,6 +79,6 @@ def test_other_kernels_do_not_wait(monkeypatch):
 
 
 def test_a_stop_rule_keeps_its_looks():
-    found = draw(HMC(), num_chains=2, num_warmup=40, num_draws=400, until=ergonet.Until(ess=20, minimum=50))
+    found = draw(HMC(), num_chains=2, num_warmup=40, num_draws=400, until=ergonet.Until(ess=5, minimum=50))
     assert found.num_draws == 50
     np.testing.assert_array_equal(found.tuning["num_steps"], [3, 3])  # of 2 and 4
