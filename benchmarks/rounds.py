@@ -114,7 +114,8 @@ def within(
 ) -> dict[str, Any]:
     """Run a sampler with as many draws as `seconds` allow at the pace of its `first` run; returns its record.
 
-    The run takes less time than that, because the warm-up and compiling do not take longer for more draws.
+    It makes no fewer draws than the first. Otherwise it takes less time than `seconds`, because the warm-up and
+    compiling do not take longer for more draws.
     """
     num_draws = max(first["num_draws"], math.floor(first["num_draws"] * seconds / whole_seconds(first)))
     return run_contestant(contestant, problem, folder, num_warmup=num_warmup, num_draws=num_draws, seed=seed)

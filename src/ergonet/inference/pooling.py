@@ -1,7 +1,7 @@
 """Chains of a run share the length of their trajectories, which each has learned from few transitions.
 
 A chain whose length is too short by chance is the one that limits the effective sample size. Chains therefore wait for
-each other once, at the end of the warm-up, and go on with the length that is best for all by what each has learned.
+each other once, at the end of the warm-up, and go on with the length that is best by what all have learned.
 Which that is depends on neither the machine nor interruptions: a run that is continued after one chain has gone on
 takes its length.
 """

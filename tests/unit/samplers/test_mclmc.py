@@ -99,7 +99,7 @@ def test_the_autocorrelation_time_is_that_of_an_autoregression():
     np.testing.assert_allclose(memory.autocorrelation_time(sums), (1 + share) / (1 - share), rtol=0.15)
 
 
-def test_a_step_that_is_not_finite_is_undone_and_turns_back():
+def test_a_step_that_is_not_finite_is_undone_and_the_chain_goes_on():
     target = Target.from_logdensity(lambda q: jnp.where(jnp.sum(q**2) < 4, -0.5 * jnp.sum(q**2), jnp.nan), jnp.ones(3))
     kernel = MCLMC(num_steps=3, step_size=50.0, metric="identity")
     state = kernel.init(target, jnp.ones(3))
@@ -114,6 +114,25 @@ def test_a_step_that_is_not_finite_is_undone_and_turns_back():
     moved, info = move(after, replace(tuning, step_size=jnp.full_like(tuning.step_size, 0.01)))
     assert bool(info.moved)
     np.testing.assert_allclose(jnp.linalg.norm(moved.direction), 1, rtol=1e-5)
+
+
+def test_a_failed_step_turns_back():
+    target = Target.from_logdensity(lambda q: jnp.where(jnp.sum(q**2) < 4, 0.0, jnp.nan), jnp.ones(3))
+    kernel = MCLMC(num_steps=1, step_size=50.0, memory=1e9, metric="identity")
+    state = replace(kernel.init(target, jnp.ones(3)), direction=jnp.asarray([0.6, 0.0, 0.8]))
+    after, _ = run_transition(kernel, jax.random.key(0), target, state, kernel.tuning(target, jnp.ones(3)))
+    np.testing.assert_allclose(after.direction, -state.direction, atol=1e-2)
+
+
+@pytest.mark.parametrize("num_steps", [3, 6, 16])
+def test_a_direction_decorrelates_in_its_memory_however_often_it_is_refreshed(num_steps):
+    """Without a force, the cosine after a time t is exp(-t / L); it is refreshed for four steps at once."""
+    dim, step, memory = 4000, 0.5, 4.0
+    target = Target.from_logdensity(lambda q: 0.0 * jnp.sum(q), jnp.zeros(dim))
+    kernel = MCLMC(num_steps=num_steps, step_size=step, memory=memory, metric="identity")
+    state = replace(kernel.init(target, jnp.zeros(dim)), direction=jnp.zeros(dim).at[0].set(1.0))
+    after, _ = run_transition(kernel, jax.random.key(1), target, state, kernel.tuning(target, jnp.zeros(dim)))
+    np.testing.assert_allclose(after.direction[0], np.exp(-num_steps * step / memory), atol=4 / np.sqrt(dim))
 
 
 @pytest.mark.slow
