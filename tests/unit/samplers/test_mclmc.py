@@ -14,6 +14,7 @@ from ergonet.adaptation import energy_variance, memory
 from ergonet.adaptation.recipes import EnergyVarianceLearner, stan_windows
 from ergonet.diagnostics.advice import advise
 from ergonet.samplers.base import run_transition
+from ergonet.samplers.mclmc import DirectedState
 from tests.sampling import draw, gaussian_target, place_in_one_batch
 
 pytestmark = pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")
@@ -121,6 +122,7 @@ def test_a_failed_step_turns_back():
     kernel = MCLMC(num_steps=1, step_size=50.0, memory=1e9, metric="identity")
     state = replace(kernel.init(target, jnp.ones(3)), direction=jnp.asarray([0.6, 0.0, 0.8]))
     after, _ = run_transition(kernel, jax.random.key(0), target, state, kernel.tuning(target, jnp.ones(3)))
+    assert isinstance(after, DirectedState)
     np.testing.assert_allclose(after.direction, -state.direction, atol=1e-2)
 
 
@@ -132,6 +134,7 @@ def test_a_direction_decorrelates_in_its_memory_however_often_it_is_refreshed(nu
     kernel = MCLMC(num_steps=num_steps, step_size=step, memory=memory, metric="identity")
     state = replace(kernel.init(target, jnp.zeros(dim)), direction=jnp.zeros(dim).at[0].set(1.0))
     after, _ = run_transition(kernel, jax.random.key(1), target, state, kernel.tuning(target, jnp.zeros(dim)))
+    assert isinstance(after, DirectedState)
     np.testing.assert_allclose(after.direction[0], np.exp(-num_steps * step / memory), atol=4 / np.sqrt(dim))
 
 
