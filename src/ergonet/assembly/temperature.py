@@ -1,13 +1,14 @@
 """Temperature and label noise of the class probabilities of a fit, by cross-validation with short chains.
 
 A posterior average may be too sure or, where labels are clean, not sure enough, and neither the training rows nor the
-prior can tell (Guo2017, and Wenzel2020 for the same in other words). So each fifth of the rows is predicted by one
+prior can tell (Guo2017, and Wenzel2020 for the same in other words). So each third of the rows is predicted by one
 short chain given the others, and both are those with the lowest negative log probability of all of them. These chains
 run the programs of the fit, so nothing is compiled for them. The draws of the fit do not depend on it.
 
-The rows of a fifth follow each other in the table, class by class. Neighbors are often alike (by one writer, of one
+The rows of a third follow each other in the table, class by class. Neighbors are often alike (by one writer, of one
 day), and a row whose neighbors are left out with it is predicted as rows of somebody else, or of another day, will be.
-Where the order means nothing, consecutive rows are as good as any.
+Where the order means nothing, consecutive rows are as good as any. With fewer and longer stretches, fewer of their
+rows have a neighbor outside.
 """
 
 import dataclasses
@@ -34,8 +35,8 @@ from ergonet.samplers.base import AbstractKernel
 if TYPE_CHECKING:
     from ergonet.draws.samples import Samples
 
-NUM_FOLDS = 5
-ONE_FOLD_ABOVE = 5000  # rows: a fifth of them is enough to find two numbers
+NUM_FOLDS = 3
+ONE_FOLD_ABOVE = 5000  # rows: a third of them is enough to find two numbers
 MOST_WARMUP, MOST_DRAWS = 150, 100
 TIME_SHARE = 0.25  # of the time left
 FOLDS = 0x466F6C64  # purpose of their seeds
@@ -130,7 +131,7 @@ def _unsuited(posterior: NetworkPosterior, labels: np.ndarray) -> str | None:
 
 
 def _folds(labels: np.ndarray) -> list[np.ndarray]:
-    """Rows in five parts, each with about the same share of every class, whose rows are consecutive."""
+    """Rows in three parts, each with about the same share of every class, whose rows are consecutive."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of classes with fewer rows than parts
         return [rows for _, rows in StratifiedKFold(NUM_FOLDS).split(labels, labels)]

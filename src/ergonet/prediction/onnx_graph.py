@@ -230,15 +230,18 @@ def _stated(graph: _Graph, model: BayesianNetwork, average: str) -> str:
     if model.likelihood.calibration is None:
         return average
     assert isinstance(model.network, MLP)  # as `_require_exportable` has checked
-    temperature, label_noise = (np.asarray(one, np.float32) for one in model.likelihood.calibration)
-    smallest = graph.constant(np.array(np.finfo(np.float32).tiny, np.float32))
-    logs = graph.add("Log", graph.add("Max", average, smallest))
-    scaled = graph.add("Div", logs, graph.constant(temperature))
+    temperature, label_noise = map(float, model.likelihood.calibration)
+
+    def number(value: Any) -> str:
+        return graph.constant(np.array(value, np.float32))
+
+    logs = graph.add("Log", graph.add("Max", average, number(np.finfo(np.float32).tiny)))
+    scaled = graph.add("Div", logs, number(temperature))
     powers = graph.add("Softmax", scaled, attributes={"axis": 0})
     if label_noise == 0:
         return powers
-    certain = graph.add("Mul", powers, graph.constant(1 - label_noise))
-    return graph.add("Add", certain, graph.constant(label_noise / np.float32(max(2, model.network.sizes[-1]))))
+    certain = graph.add("Mul", powers, number(1 - label_noise))
+    return graph.add("Add", certain, number(label_noise / max(2, model.network.sizes[-1])))
 
 
 def _part(graph: _Graph, values: str, start: int, count: int) -> str:

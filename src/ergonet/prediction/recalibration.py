@@ -5,20 +5,22 @@ Probabilities of classes get a temperature (Guo2017) and label noise, quantiles 
 every figure made with it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from ergonet._errors import SettingError
 from ergonet.prediction.calibration import check_classification, finite_array
 from ergonet.prediction.probabilities import log_with_label_noise, logs_of, power, with_label_noise
 
 _RANGE = (-4.0, 4.0)  # of the logarithm of a temperature
+_NUM_AVERAGED = 32  # temperatures
 _LARGEST_NOISE = 0.9
 _FIRST_NOISE = (0.003, 0.05)  # where the search begins
 FEWEST_ROWS = 50
@@ -127,7 +129,10 @@ def recalibrate_classes(probabilities: np.ndarray, truth: np.ndarray) -> ClassCa
     """Choose temperature and label noise by the negative log probability of held-out rows.
 
     Neither, the temperature alone, or both: each of them must lower the sum over n rows by more than log(n) / 2
-    (the BIC of Schwarz1978), so that few rows do not make something of a chance.
+    (the BIC of Schwarz1978), so that few rows do not make something of a chance. Where a temperature counts, it is the
+    one whose probabilities are nearest, in KL divergence, to those averaged over all that the rows leave open, with
+    log temperature ~ N(0, 1) before: of few rows with hardly a mistake, every low temperature is likely, and the
+    lowest would be punished by the first mistake.
 
     Args:
         probabilities: predicted for rows that were not used for fitting, ``[rows, classes]``.
@@ -160,8 +165,31 @@ def recalibrate_classes(probabilities: np.ndarray, truth: np.ndarray) -> ClassCa
     price = 0.5 * np.log(len(truth)) / len(truth)
     costs = [surprise(*pair) + price * number for pair, number in zip(candidates, (0, 1, 2, 2), strict=True)]
     log_temperature, label_noise = candidates[int(np.argmin(costs))]
+    if log_temperature:
+        log_temperature = _nearest(logs, _left_open(lambda one: len(truth) * surprise(one, label_noise)))
     gain = surprise(0.0) - surprise(log_temperature, label_noise)
     return ClassCalibration(float(np.exp(log_temperature)), label_noise, len(truth), gain)
+
+
+def _left_open(cost: Callable[[float], float]) -> Float[np.ndarray, "points"]:
+    """Quantiles of the log temperature, equally likely, from the negative log probability of all rows."""
+    points, between = np.linspace(*_RANGE, 161), np.linspace(*_RANGE, 20_001)
+    log_density = -CubicSpline(points, [cost(one) for one in points])(between) - 0.5 * between**2
+    cumulative = softmax(log_density).cumsum()
+    return np.interp((np.arange(_NUM_AVERAGED) + 0.5) / _NUM_AVERAGED, cumulative, between)
+
+
+def _nearest(logs: Float[np.ndarray, "rows classes"], open_ones: Float[np.ndarray, "points"]) -> float:
+    """The log temperature whose probabilities are nearest to averages over these."""
+    average = np.zeros_like(logs)
+    for one in open_ones:
+        average += softmax(logs / np.exp(one), axis=1) / len(open_ones)
+
+    def cross_entropy(log_temperature: float) -> float:
+        return float(-(average * log_softmax(logs / np.exp(log_temperature), axis=1)).sum(axis=1).mean())
+
+    found: Any = minimize_scalar(cross_entropy, bounds=_RANGE, method="bounded", options={"xatol": 1e-6})
+    return float(found.x)
 
 
 def recalibrate_levels(transform: np.ndarray) -> Levels:

@@ -1,13 +1,16 @@
 """CRPS, bands of the transform, risk by coverage, sharpness and recalibration, against closed forms."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, optimize, stats
 
 from ergonet._errors import DataError, SettingError
 from ergonet.prediction.calibration import reliability_curve
 from ergonet.prediction.crps import laplace_crps, logistic_crps, mixture_crps, normal_crps
 from ergonet.prediction.ecdf import transform_curve
+from ergonet.prediction.probabilities import power
 from ergonet.prediction.recalibration import recalibrate_classes, recalibrate_levels
 from ergonet.prediction.scores import sample_crps
 from ergonet.prediction.selective import risk_coverage, sharpness
@@ -94,10 +97,10 @@ def test_widths_and_interval_scores_by_hand():
         sharpness(quantiles[:2], [0.05, 0.25])
 
 
-def simulated(rows, temperature, seed=0):
+def simulated(rows, temperature, seed=0, scale=2):
     """Probabilities that are too sure by a temperature, and classes drawn from the right ones."""
     rng = np.random.default_rng(seed)
-    logits = 2 * rng.normal(size=(rows, 3))
+    logits = scale * rng.normal(size=(rows, 3))
     right = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     stated = np.exp(temperature * logits)
     truth = (rng.random(rows)[:, None] > right.cumsum(axis=1)).sum(axis=1)
@@ -133,10 +136,32 @@ def test_a_planted_temperature_is_found():
         recalibrate_classes(stated[:10], truth[:10])
 
 
+def test_what_few_rows_leave_open_makes_probabilities_less_sure_and_better():
+    """Of rows with hardly a mistake; scored by the expectation over the right probabilities of many others."""
+    gains, surer = [], 0
+    for seed in range(100):
+        stated, truth, _ = simulated(60, 0.4, seed, scale=6)
+        new, _, right = simulated(500, 0.4, 1000 + seed, scale=6)
+        most_likely: Any = optimize.minimize_scalar(
+            lambda one, p=stated, y=truth: -np.log(power(p, np.exp(-one))[0][np.arange(60), y]).sum(),
+            bounds=(-4, 4),
+            method="bounded",
+        )
+        found = recalibrate_classes(stated, truth)
+        if (found.temperature, found.label_noise) != (1.0, 0.0):
+            surer += found.temperature < np.exp(most_likely.x)
+            by_likelihood = power(new, np.exp(-most_likely.x))[0]
+            gains.append((right * np.log(found(new) / by_likelihood)).sum(axis=1).mean())
+    assert len(gains) >= 80
+    assert surer < 0.05 * len(gains)
+    assert np.mean(gains) > 0.005
+    assert max(gains) > 5 * -min(gains)
+
+
 def test_the_corrected_calibration_error_has_no_bias_of_bins():
     """Of right probabilities on few rows, the plain error is far from 0, and the mean square of the other is not."""
     plain, corrected = [], []
-    for seed in range(200):
+    for seed in range(100):
         _, truth, right = simulated(100, 1.0, seed)
         curve = reliability_curve(right, truth)
         plain.append(curve.expected_calibration_error)
