@@ -15,7 +15,7 @@ from ergonet.diagnostics.performance import mean_per_draw, saturated_share
 from ergonet.draws.quantities import draw_weights, learned_scales, monitored
 from ergonet.draws.record import Record
 
-MOST_WEIGHTS = 10_000  # whose ESS is computed, at half a millisecond each
+MOST_WEIGHTS = 1000  # whose ESS is computed, at half a millisecond each
 
 
 def convergence(record: Record) -> ConvergenceSummary:
@@ -49,7 +49,7 @@ def diagnose(record: Record) -> dict[str, Any]:
 def _weights_ess(record: Record) -> np.ndarray:
     """Bulk ESS of the coordinates, without those for which it cannot be computed.
 
-    With more than 10 000 coordinates, evenly spaced ones are used.
+    With more than 1000 coordinates, evenly spaced ones are used.
     """
     stride = -(-record.positions.shape[2] // MOST_WEIGHTS)
     positions = record.positions if stride == 1 else np.asarray(record.positions[...])[:, :, ::stride]

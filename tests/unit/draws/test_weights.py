@@ -10,6 +10,8 @@ import pytest
 from ergonet import MLP, BayesianNetwork, Samples, Target, likelihoods, priors
 from ergonet._errors import SettingError
 from ergonet.cli.evaluation import MOST_SCALE_DRAWS, learned_scales
+from ergonet.diagnostics.chains import ess_bulk
+from ergonet.draws import diagnosis
 from ergonet.draws.quantities import spread_draws
 from ergonet.target.logdensity import LogDensity
 
@@ -63,6 +65,13 @@ def test_diagnostics_count_weights():
     assert found["median_ess_bulk_function"] == pytest.approx(expected.median_ess_bulk, rel=0.1)
     for name in ("min_ess_bulk_scales", "min_ess_bulk_weights", "min_ess_tail_function"):
         assert found[name] != plain[name], name
+
+
+def test_of_many_coordinates_evenly_spaced_ones_have_an_ess(monkeypatch):
+    samples = replace(drawn(gaussian()), stats={})
+    monkeypatch.setattr(diagnosis, "MOST_WEIGHTS", samples.positions.shape[2] - 1)
+    found = diagnosis._weights_ess(samples)
+    np.testing.assert_array_equal(found, ess_bulk(samples.positions[:, :, ::2]))
 
 
 def test_draws_of_which_none_counts_have_no_summary():
