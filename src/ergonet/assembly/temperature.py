@@ -2,7 +2,7 @@
 
 A posterior average may be too sure or, where labels are clean, not sure enough, and neither the training rows nor the
 prior can tell (Guo2017, and Wenzel2020 for the same in other words). So each third of the rows is predicted by one
-short chain given the others, and both are those with the lowest negative log probability of all of them. These chains
+short chain given the others, and both are chosen by the log probabilities of all of them. These chains
 run the programs of the fit, so nothing is compiled for them. The draws of the fit do not depend on it.
 
 The rows of a third follow each other in the table, class by class. Neighbors are often alike (by one writer, of one
@@ -131,7 +131,7 @@ def _unsuited(posterior: NetworkPosterior, labels: np.ndarray) -> str | None:
 
 
 def _folds(labels: np.ndarray) -> list[np.ndarray]:
-    """Rows in three parts, each with about the same share of every class, whose rows are consecutive."""
+    """Rows in `NUM_FOLDS` parts, each with about the same share of every class, whose rows are consecutive."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of classes with fewer rows than parts
         return [rows for _, rows in StratifiedKFold(NUM_FOLDS).split(labels, labels)]

@@ -49,7 +49,7 @@ def diagnose(record: Record) -> dict[str, Any]:
 def _weights_ess(record: Record) -> np.ndarray:
     """Bulk ESS of the coordinates, without those for which it cannot be computed.
 
-    With more than 1000 coordinates, evenly spaced ones are used.
+    With more than `MOST_WEIGHTS` coordinates, evenly spaced ones are used.
     """
     stride = -(-record.positions.shape[2] // MOST_WEIGHTS)
     positions = record.positions if stride == 1 else np.asarray(record.positions[...])[:, :, ::stride]

@@ -125,6 +125,10 @@ class _Graph:
         self._constants.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
+    def number(self, value: Any) -> str:
+        """A constant of single precision."""
+        return self.constant(np.array(value, np.float32))
+
     def add(self, operator: str, *inputs: str, attributes: dict[str, Any] | None = None) -> str:
         """The value of an operator."""
         name = f"value_{len(self._nodes)}"
@@ -175,7 +179,7 @@ def _scaled(graph: _Graph, preprocessing: Preprocessing) -> str:
 
 def _damped(graph: _Graph, scaled: str, beyond: float) -> str:
     """`datasets.tails.damped`: values clipped to `beyond`, and the logarithm of what is above it."""
-    low, high, one = (graph.constant(np.array(value, np.float32)) for value in (-beyond, beyond, 1.0))
+    low, high, one = map(graph.number, (-beyond, beyond, 1.0))
     near = graph.add("Clip", scaled, low, high)
     above = graph.add("Sub", scaled, near)
     logs = graph.add("Log", graph.add("Add", graph.add("Abs", above), one))
@@ -232,16 +236,13 @@ def _stated(graph: _Graph, model: BayesianNetwork, average: str) -> str:
     assert isinstance(model.network, MLP)  # as `_require_exportable` has checked
     temperature, label_noise = map(float, model.likelihood.calibration)
 
-    def number(value: Any) -> str:
-        return graph.constant(np.array(value, np.float32))
-
-    logs = graph.add("Log", graph.add("Max", average, number(np.finfo(np.float32).tiny)))
-    scaled = graph.add("Div", logs, number(temperature))
+    logs = graph.add("Log", graph.add("Max", average, graph.number(np.finfo(np.float32).tiny)))
+    scaled = graph.add("Div", logs, graph.number(temperature))
     powers = graph.add("Softmax", scaled, attributes={"axis": 0})
     if label_noise == 0:
         return powers
-    certain = graph.add("Mul", powers, number(1 - label_noise))
-    return graph.add("Add", certain, number(label_noise / max(2, model.network.sizes[-1])))
+    certain = graph.add("Mul", powers, graph.number(1 - label_noise))
+    return graph.add("Add", certain, graph.number(label_noise / max(2, model.network.sizes[-1])))
 
 
 def _part(graph: _Graph, values: str, start: int, count: int) -> str:

@@ -20,6 +20,7 @@ from ergonet.prediction.calibration import check_classification, finite_array
 from ergonet.prediction.probabilities import log_with_label_noise, logs_of, power, with_label_noise
 
 _RANGE = (-4.0, 4.0)  # of the logarithm of a temperature
+_NUM_COSTS, _NUM_BETWEEN = 161, 20_001  # log temperatures whose cost is computed, and interpolated
 _NUM_AVERAGED = 32  # temperatures
 _LARGEST_NOISE = 0.9
 _FIRST_NOISE = (0.003, 0.05)  # where the search begins
@@ -172,8 +173,12 @@ def recalibrate_classes(probabilities: np.ndarray, truth: np.ndarray) -> ClassCa
 
 
 def _left_open(cost: Callable[[float], float]) -> Float[np.ndarray, "points"]:
-    """Quantiles of the log temperature, equally likely, from the negative log probability of all rows."""
-    points, between = np.linspace(*_RANGE, 161), np.linspace(*_RANGE, 20_001)
+    """Evenly spaced quantiles of the posterior of the log temperature.
+
+    Args:
+        cost: negative log probability of all rows, by the log temperature.
+    """
+    points, between = (np.linspace(*_RANGE, count) for count in (_NUM_COSTS, _NUM_BETWEEN))
     log_density = -CubicSpline(points, [cost(one) for one in points])(between) - 0.5 * between**2
     cumulative = softmax(log_density).cumsum()
     return np.interp((np.arange(_NUM_AVERAGED) + 0.5) / _NUM_AVERAGED, cumulative, between)
