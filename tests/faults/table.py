@@ -295,9 +295,16 @@ FAULTS = (
     Fault(
         "the floor of the noise adds four times its variance",
         "models/likelihood.py",
-        "jax.nn.softplus(log_precision + 2 * log_floor)",
-        "jax.nn.softplus(log_precision + 2 * log_floor + math.log(4))",
+        "jax.nn.softplus(log_precision + 2 * logarithm(self.floor))",
+        "jax.nn.softplus(log_precision + 2 * logarithm(self.floor) + math.log(4))",
         ("tests/unit/models/test_densities.py", "floor"),
+    ),
+    Fault(
+        "the ceiling of the noise adds its scale instead of its precision",
+        "models/likelihood.py",
+        "jnp.logaddexp(log_precision, -2 * logarithm(self.ceiling))",
+        "jnp.logaddexp(log_precision, 2 * logarithm(self.ceiling))",
+        ("tests/unit/models/test_densities.py", "ceiling"),
     ),
     Fault(
         "weights of rows do not reach the density",

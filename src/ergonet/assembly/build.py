@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import SettingError
 from ergonet.assembly.default import (
+    BOUNDS,
     CROSS_VALIDATION,
     MOST_GROWTH,
     NO_WARM_START,
     PLAIN_RUN,
     USUAL_KERNEL,
+    WIDE_PRIOR,
     Default,
     Table,
     default_for,
-    with_floor,
+    with_bounds,
 )
 from ergonet.assembly.likelihoods import COUNT, OF_COUNTS, require_task, with_classes, with_unit
 from ergonet.assembly.settings import ModelSettings, NetworkSettings, Settings
@@ -98,7 +100,8 @@ def prior(choice: Any, task: Task, network: NetworkSettings) -> AbstractPrior | 
     """Build one prior, or one for each pattern of leaf paths.
 
     Args:
-        choice: None for the default; a name, a table or a prior; or one of these for each pattern of leaf paths.
+        choice: None for the default, which a table with `scale` or `inputs` alone changes; a name, another table or a
+            prior; or one of these for each pattern of leaf paths.
         task: determines the default.
         network: determines the default.
 
@@ -112,21 +115,23 @@ def prior(choice: Any, task: Task, network: NetworkSettings) -> AbstractPrior | 
 
 
 def _default_prior(choice: Any, task: Task, network: NetworkSettings) -> Any:
-    """The prior for hidden layers of any width if nothing or only a scale is chosen; otherwise the choice unchanged.
+    """The prior for hidden layers of any width, unless the choice says more than its settings; else that choice.
 
     It is N(0, 1 / fan_in) for weights and N(0, 1) for biases, with output weights wider by the factor
     `OUTPUT_SCALE` or the chosen scale. This gives functions with a spread of one or two standard deviations of a scaled
-    target, or logits of about 2.5.
+    target, or logits of about 2.5. Weights out of the inputs have the prior `inputs` instead, if that is chosen.
     """
     chosen = {} if choice is None else choice
-    if not isinstance(chosen, Mapping) or set(chosen) - {"scale"} or isinstance(chosen.get("scale"), Mapping):
+    if not changes_the_default(chosen):
         return choice
     scale = chosen.get("scale", OUTPUT_SCALE[task.kind])
     hidden = network.hidden or ()
     table: dict[str, Any] = {f"layers.{len(hidden)}.weight": {"name": "fan-in-normal", "scale": scale}}
     if task.embeddings:
         table["embeddings.*.weight"] = {"name": "normal", "scale": 1.0}
-    if hidden:
+    if "inputs" in chosen:
+        table["layers.0.weight"] = chosen["inputs"]
+    if hidden and not ("inputs" in chosen and len(hidden) == 1):
         table["*.weight"] = {"name": "fan-in-normal", "scale": 1.0}
     if network.bias:
         table["*.bias"] = {"name": "normal", "scale": 1.0}
@@ -138,7 +143,7 @@ def likelihood(choice: Any, task: Task) -> AbstractLikelihood:
 
     Args:
         choice: None for the default; a name; a table of settings with or without a `name`, whose `noise` is in units of
-            the data, or of scaled targets with `units = "scaled"`, as is its `floor`; or a likelihood.
+            the data, or of scaled targets with `units = "scaled"`, as are its `floor` and `ceiling`; or a likelihood.
         task: determines the default and the allowed choices.
 
     Raises:
@@ -198,7 +203,7 @@ def default_likelihood(task: Task) -> str:
 
 def scaled_deviations(table: Mapping[str, Any], task: Task) -> dict[str, Any]:
     """The standard deviations in the table of a likelihood, in units of the model's targets instead of the data."""
-    given = {name: table[name] for name in ("noise", "floor") if table.get(name) is not None}
+    given = {name: table[name] for name in ("noise", *BOUNDS) if table.get(name) is not None}
     return {name: _scaled(name, value, task) for name, value in given.items()}
 
 
@@ -247,7 +252,7 @@ def choose(settings: Settings, table: Table) -> Settings:
     return dataclasses.replace(
         settings,
         network=_filled(network, {"activation": PLAIN_ACTIVATION}),
-        prior=settings.prior if is_own["network"] else _chosen_prior(settings.prior, default),
+        prior=settings.prior if is_own["network"] else _chosen_prior(settings.prior, default, network),
         likelihood=_chosen_likelihood(settings.likelihood, default, table, is_own=is_own["kernel"]),
         kernel=settings.kernel if is_own["kernel"] else _merged(default.kernel, settings.kernel),
         run=dataclasses.replace(counts, warm_start=None) if counts.warm_start == NO_WARM_START else counts,
@@ -271,7 +276,7 @@ def left_open(given: Settings) -> list[str]:
 
 
 def _chosen_likelihood(given: Any, default: Default, table: Table, *, is_own: bool) -> Any:
-    """The likelihood, with the floor of the table if its noise depends on the row.
+    """The likelihood, with the bounds of the table if its noise depends on the row.
 
     A temperature that cross-validation finds belongs to the default's kernel, so it does not come with the user's own,
     nor with label noise that the user has given.
@@ -283,11 +288,11 @@ def _chosen_likelihood(given: Any, default: Default, table: Table, *, is_own: bo
         has_one = "temperature" in LIKELIHOODS.settings(named.get("name", "categorical"))
         is_given = is_own or "label_noise" in named
         return named if is_given or not has_one else {**default.likelihood, **named}
-    if not set(named) - {"units", "floor"}:
+    if not set(named) - {"units", *BOUNDS}:
         named = {"name": default.likelihood["name"], **named}
-    if "floor" in named or "floor" not in LIKELIHOODS.settings(named.get("name", "gaussian")):
+    if set(BOUNDS) & set(named) or not set(BOUNDS) <= set(LIKELIHOODS.settings(named.get("name", "gaussian"))):
         return named
-    return with_floor({key: one for key, one in named.items() if key != "units"}, table)
+    return with_bounds({key: one for key, one in named.items() if key != "units"}, table)
 
 
 def _filled(record: Any, values: Mapping[str, Any]) -> Any:
@@ -306,10 +311,20 @@ def _merged(default: Mapping[str, Any], given: Any) -> Any:
     return given if _is_named(given) else {**default, **(given or {})}
 
 
-def _chosen_prior(given: Any, default: Default) -> Any:
-    """The default, perhaps with another scale; a name, an object and priors by pattern take its place."""
-    is_scale = isinstance(given, Mapping) and not set(given) - {"scale"} and not isinstance(given.get("scale"), Mapping)
-    return _merged(default.prior, given) if given is None or is_scale else given
+def _chosen_prior(given: Any, default: Default, network: NetworkSettings) -> Any:
+    """The default, perhaps with other settings; a name, an object and priors by pattern take its place."""
+    if not given:
+        return {key: one for key, one in default.prior.items() if network.bias or not key.endswith(".bias")}
+    if not changes_the_default(given):
+        return given
+    is_by_pattern = not changes_the_default(default.prior) and "name" not in default.prior
+    return {**(WIDE_PRIOR if is_by_pattern else default.prior), **given}
+
+
+def changes_the_default(prior: Any) -> bool:
+    """Whether this is a table with settings of the default prior alone."""
+    is_table = isinstance(prior, Mapping) and not set(prior) - {"scale", "inputs"}
+    return is_table and not isinstance(prior.get("scale"), Mapping)
 
 
 def complete(settings: Settings, preprocessing: "Preprocessing", targets: Any = ()) -> Settings:

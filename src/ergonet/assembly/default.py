@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ergonet.datasets.preprocessing import Preprocessing
 
 FINEST: Final = 1e-3  # floor of the noise of a target whose values do not repeat, in its standard deviations
+COARSEST: Final = 10.0  # ceiling of the noise, in standard deviations of the target
+BOUNDS: Final = ("floor", "ceiling")  # settings of noise that depends on the row
 NO_WARM_START: Final = "none"
 USUAL_KERNEL: Final = "hmc"
 NORMAL, ROBUST = "heteroscedastic-gaussian", "heteroscedastic-student-t"  # noise that depends on the row
@@ -33,13 +35,15 @@ class Table:
     Attributes:
         task: ``regression`` or another.
         num_rows: number of training rows.
-        floor: for a regression, the smallest scale of the noise of each target, in the unit of the data.
+        num_inputs: number of network inputs.
+        bounds: for a regression, floor and ceiling of the noise of each target, in the unit of the data.
         is_transformed: whether targets are transformed, so that they are normal given the network.
     """
 
     task: str
     num_rows: int
-    floor: tuple[float, ...] = ()
+    num_inputs: int = 1
+    bounds: tuple[tuple[float, float], ...] = ()
     is_transformed: bool = False
 
     @classmethod
@@ -52,30 +56,34 @@ class Table:
         """
         import numpy as np  # not where the command lists its options
 
-        values = np.asarray(targets)
+        values, num_inputs = np.asarray(targets), len(preprocessing.feature_mean)
         if preprocessing.task != "regression":
-            return cls(preprocessing.task, len(values))
+            return cls(preprocessing.task, len(values), num_inputs)
         columns = values.reshape(len(values), -1).T if values.size else np.zeros((len(preprocessing.target_sd), 0))
-        floors = [floor_of(column) * sd for column, sd in zip(columns, preprocessing.target_sd, strict=True)]
-        return cls(
-            preprocessing.task, len(values), tuple(map(float, floors)), preprocessing.target_transform is not None
-        )
+        bounds = [
+            (low * float(sd), high * float(sd))
+            for (low, high), sd in zip(map(bounds_of, columns), preprocessing.target_sd, strict=True)
+        ]
+        is_transformed = preprocessing.target_transform is not None
+        return cls(preprocessing.task, len(values), num_inputs, tuple(bounds), is_transformed)
 
 
-def floor_of(target: Any) -> float:
-    """The smallest scale of the noise that an array of targets can tell, in the unit of its values.
+def bounds_of(target: Any) -> tuple[float, float]:
+    """Floor and ceiling of the noise of an array of targets, in the unit of its values.
 
-    Values that repeat are rounded, and rounding to multiples of r has a standard deviation of r / sqrt(12). As r counts
-    the smallest distance of two different values. For all other targets, a thousandth of the spread stands for the
-    precision with which anything is measured.
+    The floor is the smallest scale that the array can tell. Values that repeat are rounded, and rounding to multiples
+    of r has a standard deviation of r / sqrt(12). As r counts the smallest distance of two different values. For all
+    other targets, a thousandth of the spread stands for the precision with which anything is measured. The ceiling is
+    ten times the spread: for rows that are unlike the training rows, a network may state any noise, and one draw of a
+    thousand that says a million would decide the average.
     """
     import numpy as np
 
     from ergonet.prediction.calibration import rounding_of
 
     values = np.asarray(target)
-    spread = float(np.std(values)) if values.size else 0.0
-    return max(rounding_of(values) / sqrt(12), FINEST * spread) or FINEST
+    spread = (float(np.std(values)) if values.size else 0.0) or 1.0
+    return max(rounding_of(values) / sqrt(12), FINEST * spread), COARSEST * spread
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,8 @@ class Default:
 
     Attributes:
         network: hidden layers and activation.
-        prior: the prior of this network; without a name, scaled by the width of its layers.
+        prior: the prior of this network, one for each pattern of leaf paths, or settings of the prior that suits layers
+            of any width.
         likelihood: the distribution of the target; empty: that of the task.
         kernel: the kernel.
         run: warm start, chains and lengths.
@@ -100,10 +109,14 @@ class Default:
 LOG_BEYOND: Final[Mapping[str, float]] = {"classification": 2.0}
 """By task, standard deviations beyond which inputs of the default network grow by their logarithm."""
 CROSS_VALIDATION: Final = "cross-validation"  # in place of the temperature of class probabilities
+DEEP: Final = (16, 16, 16, 16)
+WIDE_PRIOR: Final[Mapping[str, Any]] = {"name": "normal", "scale": 1.0}
 CHAINS, FEWEST_CHAINS = 10, 4
 STARTED, WARMUP, DRAWS, FEWEST_TRANSITIONS = 3000, 100, 100, 20
 MOST_GROWTH: Final = 10  # of the number of draws, up to which a run with a stop rule may go on
 MANY_ROWS: Final = 20_000  # above, a network of one layer is an ensemble of short chains, too
+ROWS_PER_INPUT: Final = 50  # below, the scales of a regression's weights are learned
+WIDTH: Final = 2.0  # of its learned scales before the data, in units of 1 / sqrt(fan_in)
 FULL_ROWS: Final = 10_000  # above, the product of rows and gradients of an ensemble stays the same
 KERNEL: Final[Mapping[str, Any]] = {
     "name": USUAL_KERNEL,
@@ -126,10 +139,14 @@ def default_for(table: Table) -> Default:
 
     The scale of a regression's outputs is that of the data, whose noise is learned, and a deep narrow network with
     N(0, 1) weights is best. Its noise has heavy tails: a network whose noise may become small is certain of rows that
-    it has not seen the like of, and one of them would cost more than all others gain. Logits have no scale but that of
-    the prior. N(0, 1) on many layers makes them as large as hundreds, so that a member is overconfident wherever it is
-    wrong, and the prior of a classification is therefore scaled by the width of its one layer. So is that of counts,
-    whose logarithms have no other scale either.
+    it has not seen the like of, and one of them would cost more than all others gain. With few rows for its inputs,
+    N(0, 1) allows the network anything between them. Then scales are learned: one for each input, which shows what it
+    is good for, one for each layer, and one for each output, so that noise depends on the row only if that pays.
+
+    Logits have no scale but that of the prior. N(0, 1) on many layers makes them as large as hundreds, so that a member
+    is overconfident wherever it is wrong, and the prior of a classification is therefore scaled by the width of its one
+    layer. So is that of counts, whose logarithms have no other scale either. Each input of a classification has a
+    learned scale; it is close enough to those of the others that nothing is lost where all inputs count.
 
     Chains of one layer find the same predictions, so they run until the diagnostics can confirm it. Their metric is
     learned, because the scales of the two layers differ by the prior, and so is the length of their trajectories. Those
@@ -140,16 +157,16 @@ def default_for(table: Table) -> Default:
     """
     if table.task == "regression":
         return Default(
-            network={"hidden": (16, 16, 16, 16), "activation": "silu"},
-            prior={"name": "normal", "scale": 1.0},
-            likelihood=with_floor({"name": NORMAL if table.is_transformed else ROBUST}, table),
+            network={"hidden": DEEP, "activation": "silu"},
+            prior=_learned_scales(table) if table.num_rows < ROWS_PER_INPUT * table.num_inputs else WIDE_PRIOR,
+            likelihood=with_bounds({"name": NORMAL if table.is_transformed else ROBUST}, table),
             kernel=KERNEL,
             run=_ensemble(table.num_rows),
         )
     is_long = table.num_rows <= MANY_ROWS
     return Default(
         network={"hidden": (50,), "activation": "silu"},
-        prior={"scale": 16.0} if table.task == "classification" else {},
+        prior={"scale": 16.0, "inputs": _by_input(1.0, 4.0, table)} if table.task == "classification" else {},
         likelihood={"temperature": CROSS_VALIDATION} if table.task == "classification" else {},
         kernel=ONE_LAYER_KERNEL if is_long else KERNEL,
         run=ONE_LAYER if is_long else _ensemble(table.num_rows),
@@ -168,7 +185,24 @@ def _ensemble(num_rows: int) -> dict[str, Any]:
     }
 
 
-def with_floor(likelihood: Mapping[str, Any], table: Table) -> dict[str, Any]:
-    """A likelihood with noise per row, with the floor of the table unless it has one."""
-    floor: Any = table.floor[0] if len(table.floor) == 1 else list(table.floor)
-    return {**({"floor": floor} if table.floor else {}), **likelihood}
+def _learned_scales(table: Table) -> dict[str, Any]:
+    """The prior of `DEEP` layers with learned scales, by the patterns of its leaves."""
+    of_units = {"name": "normal-gamma", "width": WIDTH / sqrt(DEEP[-1]), "alpha": 1.0}
+    return {
+        "layers.0.weight": _by_input(WIDTH, 1.0, table),
+        f"layers.{len(DEEP)}.weight": {**of_units, "group": "incoming"},
+        "*.weight": {**of_units, "group": "leaf"},
+        "*.bias": WIDE_PRIOR,
+    }
+
+
+def _by_input(width: float, alpha: float, table: Table) -> dict[str, Any]:
+    """Normal weights with a learned scale for each input, whose width is in units of 1 / sqrt(inputs)."""
+    width /= sqrt(max(table.num_inputs, 1))
+    return {"name": "normal-gamma", "width": width, "alpha": alpha, "group": "input"}
+
+
+def with_bounds(likelihood: Mapping[str, Any], table: Table) -> dict[str, Any]:
+    """A likelihood with noise per row, with the bounds of the table unless it has its own."""
+    each = dict(zip(BOUNDS, map(list, zip(*table.bounds, strict=True)), strict=False))
+    return {**{name: one[0] if len(one) == 1 else one for name, one in each.items()}, **likelihood}

@@ -8,17 +8,27 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ergonet.diagnostics.finding import COST, DRAWS, MODEL, MODES, Finding, beside, listed, number, shown_rhat, stated
+from ergonet.diagnostics.finding import (
+    COST,
+    LARGEST_RHAT,
+    MODEL,
+    SMALLEST_ESS_PER_CHAIN,
+    Finding,
+    beside,
+    listed,
+    number,
+    shown_rhat,
+    stated,
+)
 from ergonet.diagnostics.held_out import (
-    are_settled,
+    are_of_modes,
     are_unjudged,
     judge_calibration,
     judge_members,
     without_judgement,
 )
+from ergonet.diagnostics.scales import judge_scales
 
-LARGEST_RHAT: Final = 1.01
-SMALLEST_ESS_PER_CHAIN: Final = 100
 SMALLEST_E_BFMI: Final = 0.3
 LARGEST_SATURATED_FRACTION: Final = 0.05
 LARGEST_ACCEPTANCE_GAP: Final = 0.1
@@ -197,7 +207,7 @@ def _few_draws(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
     num_chains = int(metrics.get("num_chains") or 1)
     needed = SMALLEST_ESS_PER_CHAIN * num_chains
     smallest = number(diagnostics, "min_ess_bulk_function")
-    if smallest >= needed or _are_of_modes(metrics, diagnostics):
+    if smallest >= needed or are_of_modes(metrics, diagnostics):
         return []
     if math.isnan(smallest):
         sentence = "The effective sample size (ESS) could not be computed (it needs at least 4 draws): run more draws."
@@ -212,30 +222,6 @@ def _few_draws(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
             f"{'' if already_said else _WEIGHTS_NEED_NOT_MIX}"
         )
     return [Finding(problem=True, sentence=sentence)]
-
-
-def _scales(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    needed = SMALLEST_ESS_PER_CHAIN * int(metrics.get("num_chains") or 1)
-    largest, smallest = number(diagnostics, "max_rhat_scales"), number(diagnostics, "min_ess_bulk_scales")
-    found = []
-    if largest > LARGEST_RHAT:
-        found.append(f"R-hat is {shown_rhat(largest, LARGEST_RHAT)} and should be at most {LARGEST_RHAT}")
-    if smallest < needed:
-        found.append(
-            f"the smallest ESS is {beside(smallest, float(needed), decimals=0)} and should be at least {needed}"
-        )
-    if not found:
-        return []
-    of_modes = _are_of_modes(metrics, diagnostics)  # each of which has scales of its own
-    return [
-        Finding(
-            problem=not of_modes,
-            subject=MODES if of_modes else DRAWS,
-            sentence=f"The learned scales of weights or noise do not mix: {'; '.join(found)}. The predictions may "
-            "still be sound, but do not rely on the learned scales or on the relevance of inputs. Run more draws, or "
-            "sample weights and scales jointly with non-centered weights, as `NUTS` does by default.",
-        )
-    ]
 
 
 def _energy(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
@@ -362,11 +348,6 @@ def _rejected(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
     ]
 
 
-def _are_of_modes(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> bool:
-    is_apart = number(diagnostics, "max_rhat_function") > LARGEST_RHAT
-    return is_apart and (are_settled(metrics) or are_unjudged(metrics))
-
-
 _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], ...] = (
     *(stated, _stopped),
     _stuck,
@@ -375,7 +356,7 @@ _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], .
     _divergences,
     _disagreement,
     _few_draws,
-    _scales,
+    judge_scales,
     _energy,
     _saturation,
     _acceptance,

@@ -5,10 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+LARGEST_RHAT: Final = 1.01
+SMALLEST_ESS_PER_CHAIN: Final = 100
 DRAWS: Final = "draws"
 MODES: Final = "modes"
 UNJUDGED: Final = "unjudged"
 MODEL: Final = "model"
+SCALES: Final = "scales"
 COST: Final = "cost"
 FALLBACK: Final = "fallback"  # in metrics and `about`: what predicts if there are no draws
 RECALIBRATION: Final = "recalibration"  # in metrics: how predictions are recalibrated
@@ -25,8 +28,8 @@ class Finding:
         problem: True if the results should not be trusted as they are.
         sentence: what is wrong and what to change, in plain words.
         subject: `DRAWS`, whether they are draws from the posterior; `MODES`, that the chains are in different ones;
-            `UNJUDGED`, the same without held-out rows to judge them; `MODEL`, which does not describe the held-out
-            rows; or `COST`, which was higher than necessary.
+            `UNJUDGED`, the same without held-out rows to judge them; `SCALES`, that they do not mix, while predictions
+            do; `MODEL`, which does not describe the held-out rows; or `COST`, which was higher than necessary.
     """
 
     problem: bool

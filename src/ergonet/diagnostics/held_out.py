@@ -4,7 +4,17 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ergonet.diagnostics.finding import MODEL, MODES, UNJUDGED, Finding, beside, listed, number, shown_rhat
+from ergonet.diagnostics.finding import (
+    LARGEST_RHAT,
+    MODEL,
+    MODES,
+    UNJUDGED,
+    Finding,
+    beside,
+    listed,
+    number,
+    shown_rhat,
+)
 
 FEWEST_MEMBERS: Final = 4  # with three, an outlier must be 79 times as far away as the other two are from each other
 LARGEST_CALIBRATION_ERROR: Final = 0.05  # beyond what chance explains
@@ -27,6 +37,12 @@ def are_unjudged(metrics: Mapping[str, Any]) -> bool:
     """Whether chains have a warm start, so that they are likely to be in different modes, and there are no scores."""
     is_ensemble = bool(metrics.get("warm_start")) and number(metrics, "num_chains") >= FEWEST_MEMBERS
     return is_ensemble and not metrics.get("ensemble")
+
+
+def are_of_modes(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> bool:
+    """Whether chains that disagree about predictions are taken for an ensemble."""
+    is_apart = number(diagnostics, "max_rhat_function") > LARGEST_RHAT
+    return is_apart and (are_settled(metrics) or are_unjudged(metrics))
 
 
 def without_judgement(metrics: Mapping[str, Any]) -> Finding:

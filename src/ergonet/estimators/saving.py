@@ -170,7 +170,7 @@ def _as_table(name: str, choice: Any) -> dict[str, Any]:
     text = _as_text(name, choice)
     if isinstance(text, str):
         return {"name": text}
-    is_by_pattern = name == "prior" and "name" not in text and "scale" not in text
+    is_by_pattern = name == "prior" and "name" not in text and not build.changes_the_default(text)
     return {key: _as_table(name, one) if is_by_pattern else one for key, one in text.items()}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ergonet._errors import SamplingWarning
 from ergonet.diagnostics.advice import find
-from ergonet.diagnostics.finding import UNJUDGED
+from ergonet.diagnostics.finding import MODES, UNJUDGED
 from ergonet.draws.samples import Samples
 
 
@@ -27,7 +27,7 @@ def warn_of(samples: Samples, diagnostics: Mapping[str, Any], *, dim: int, wante
         "warm_start": "warm_start" in samples.about,
         "diagnostics": {**diagnostics, "divergences": 0, "nonfinite": 0, "stuck_chains": []},
     }
-    found = [one for one in find(metrics) if one.subject != UNJUDGED]  # that is what the default is: no problem
+    found = [one for one in find(metrics) if one.subject not in (MODES, UNJUDGED)]  # what the default is: no problem
     sentences, stopped = [one.sentence for one in found], samples.about.get("stopped_by")
     if stopped:
         sentences = [f"Stopped by {stopped}: {samples.num_draws} of {wanted} draws of each chain.", *sentences]

@@ -225,24 +225,29 @@ class AbstractHeteroscedastic(NoParameters):
     """Real targets with noise that depends on the inputs.
 
     There are two outputs per target: first the locations, then the log precisions. The squared scale is
-    floor^2 + exp(-output), so that the density of a row never exceeds that of the floor. Without a floor it has no
-    bound: where targets repeat exactly, such as grades, a network can state them with a vanishing scale.
+    floor^2 + 1 / (exp(output) + ceiling^-2), so that the density of a row never exceeds that of the floor. Without a
+    floor it has no bound: where targets repeat exactly, such as grades, a network can state them with a vanishing
+    scale. Without a ceiling a few draws may state noise of a million scales for rows that are unlike the training rows.
     """
 
     is_classification: ClassVar[bool] = False
     floor: Any = None
+    ceiling: Any = None
 
-    def __init__(self, floor: float | Sequence[float] | None = None):
-        """Check and keep the setting.
+    def __init__(self, floor: float | Sequence[float] | None = None, ceiling: float | Sequence[float] | None = None):
+        """Check and keep the settings.
 
         Args:
             floor: the smallest scale of the noise, above 0, in the units of y: a number, or one for each target; None:
                 no bound. Values that are rounded to multiples of r differ from the true ones by about r / sqrt(12).
+            ceiling: the largest scale, but for the floor, in the same form; None: no bound.
 
         Raises:
-            SettingError: it is neither.
+            SettingError: one of them is neither.
         """
-        self.floor = None if floor is None else deviations_of(floor, f"{type(self).__name__}(floor=...)")
+        owner = type(self).__name__
+        self.floor = None if floor is None else deviations_of(floor, f"{owner}(floor=...)")
+        self.ceiling = None if ceiling is None else deviations_of(ceiling, f"{owner}(ceiling=...)")
 
     def num_outputs(self, num_targets: int) -> int:
         return 2 * num_targets
@@ -251,18 +256,24 @@ class AbstractHeteroscedastic(NoParameters):
         owner = type(self).__name__
         if num_outputs % 2:
             raise SettingError(f"`{owner}()` needs two outputs per target (mean, log precision), got {num_outputs}.")
-        if self.floor is not None and self.floor.ndim and len(self.floor) != num_outputs // 2:
-            raise SettingError(f"`{owner}(floor=...)` has {len(self.floor)} numbers for {num_outputs // 2} targets.")
+        for name, bound in (("floor", self.floor), ("ceiling", self.ceiling)):
+            if bound is not None and bound.ndim and len(bound) != num_outputs // 2:
+                raise SettingError(f"`{owner}({name}=...)` has {len(bound)} numbers for {num_outputs // 2} targets.")
         return real_targets(y, num_outputs // 2, f"{owner}()")
 
     def split(self, outputs: Outputs) -> tuple[Array, Array]:
-        """Locations and log precisions, of which those of the floor are an upper bound."""
+        """Locations and log precisions, between those of the ceiling and the floor."""
         half = outputs.shape[0] // 2
         mean, log_precision = outputs[:half], outputs[half:]
-        if self.floor is None:
-            return mean, log_precision
-        log_floor = jnp.reshape(jnp.log(jnp.asarray(self.floor, outputs.dtype)), (-1, 1))
-        return mean, log_precision - jax.nn.softplus(log_precision + 2 * log_floor)
+
+        def logarithm(bound: Any) -> Array:
+            return jnp.reshape(jnp.log(jnp.asarray(bound, outputs.dtype)), (-1, 1))
+
+        if self.ceiling is not None:
+            log_precision = jnp.logaddexp(log_precision, -2 * logarithm(self.ceiling))
+        if self.floor is not None:
+            log_precision -= jax.nn.softplus(log_precision + 2 * logarithm(self.floor))
+        return mean, log_precision
 
     def standardized(self, outputs: Outputs, value: Targets) -> Targets:
         """Values minus the locations, in scales."""

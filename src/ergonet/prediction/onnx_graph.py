@@ -220,10 +220,16 @@ def _conditional(graph: _Graph, model: BayesianNetwork, outputs: str, own: Any) 
     assert isinstance(model.network, MLP)  # as `_require_exportable` has checked
     targets = model.network.sizes[-1]
     mean, log_precision = (_part(graph, outputs, start, targets // 2) for start in (0, targets // 2))
-    noise = graph.add("Exp", graph.add("Neg", log_precision))
+
+    def of_targets(values: Any) -> str:
+        return graph.constant(np.broadcast_to(np.asarray(values, np.float32), (targets // 2,))[:, None])
+
+    precision = graph.add("Exp", log_precision)
+    if likelihood.ceiling is not None:
+        precision = graph.add("Add", precision, of_targets(likelihood.ceiling**-2.0))
+    noise = graph.add("Reciprocal", precision)
     if likelihood.floor is not None:
-        floor = np.broadcast_to(np.asarray(likelihood.floor, np.float32), (targets // 2,))
-        noise = graph.add("Add", noise, graph.constant((floor**2)[:, None]))
+        noise = graph.add("Add", noise, of_targets(likelihood.floor**2))
     if isinstance(likelihood, HeteroscedasticStudentT):
         noise = graph.add("Add", noise, noise)  # of the squared scale, the variance is twice as much
     return mean, noise

@@ -7,7 +7,7 @@ from typing import Any
 
 from ergonet.baselines.comparison import WORSE
 from ergonet.diagnostics import advice, held_out
-from ergonet.diagnostics.finding import FALLBACK, MODEL, MODES, RECALIBRATION, UNJUDGED, beside
+from ergonet.diagnostics.finding import FALLBACK, MODEL, MODES, RECALIBRATION, SCALES, UNJUDGED, beside
 from ergonet.report import baselines, ensemble, wording
 from ergonet.report.record import RunRecord
 
@@ -78,6 +78,8 @@ def judge(metrics: Mapping[str, Any]) -> Verdict:
         )
     if MODES in notes:
         return Verdict("note", "The results can be used: an average over chains in different modes.", sentences)
+    if SCALES in notes:
+        return Verdict("note", "Predictions can be used, but do not rely on the learned scales.", sentences)
     if findings:
         return Verdict("note", "The results can be used, but the run cost more than necessary.", sentences)
     return Verdict("good", "Every check of the draws passed: the results can be used.", ())

@@ -8,12 +8,14 @@ import pytest
 from ergonet._errors import SettingError
 from ergonet.assembly import build
 from ergonet.assembly.default import (
+    COARSEST,
     CROSS_VALIDATION,
     FINEST,
     PLAIN_RUN,
+    ROWS_PER_INPUT,
     Table,
+    bounds_of,
     default_for,
-    floor_of,
 )
 from ergonet.assembly.settings import Settings, resolve
 from ergonet.datasets.learning import learn
@@ -28,15 +30,15 @@ def fitted_to(target, **tables):
     """The completed settings of a table, and its preprocessing."""
     columns = np.reshape(target, (len(target), -1))
     names = [f"y{index}" for index in range(columns.shape[1])]
-    learned = learn({"x": ROWS}, columns, task="regression", target_names=names)
+    learned = learn({"x": ROWS[: len(target)]}, columns, task="regression", target_names=names)
     return build.complete(resolve("t.csv", {}, tables), learned, learned.transform_target(columns)), learned
 
 
-def floor_in(settings, learned):
-    """The floor of the likelihood, in the unit of the model."""
+def bounds_in(settings, learned):
+    """Floor and ceiling of the likelihood, in the unit of the model."""
     likelihood = build.model(settings, build.Task.of(learned)).likelihood
     assert isinstance(likelihood, AbstractHeteroscedastic)
-    return likelihood.floor
+    return likelihood.floor, likelihood.ceiling
 
 
 def run_of(settings: Settings):
@@ -44,37 +46,72 @@ def run_of(settings: Settings):
 
 
 def test_the_floor_is_the_rounding_of_values_that_repeat_and_else_a_share_of_their_spread():
-    assert floor_of(GRADES) == pytest.approx(1 / np.sqrt(12))
-    assert floor_of(GRADES / 4) == pytest.approx(0.25 / np.sqrt(12))
-    assert floor_of(ROWS) == pytest.approx(FINEST * ROWS.std())
+    assert bounds_of(GRADES)[0] == pytest.approx(1 / np.sqrt(12))
+    assert bounds_of(GRADES / 4)[0] == pytest.approx(0.25 / np.sqrt(12))
+    assert bounds_of(ROWS)[0] == pytest.approx(FINEST * ROWS.std())
     many = np.random.default_rng(2).normal(size=2000)
-    assert floor_of(np.append(many, many[0])) == pytest.approx(FINEST * many.std(), rel=0.01)  # one pair is no grid
-    assert floor_of(np.ones(3)) == FINEST
-    assert floor_of(np.zeros(0)) == FINEST
+    with_a_pair = bounds_of(np.append(many, many[0]))[0]
+    assert with_a_pair == pytest.approx(FINEST * many.std(), rel=0.01)  # one pair is no grid
+    assert bounds_of(np.ones(3))[0] == FINEST
+    assert bounds_of(np.zeros(0))[0] == FINEST
 
 
-def test_the_floor_is_recorded_in_the_unit_of_the_data_and_used_in_that_of_the_model():
+def test_the_ceiling_is_a_multiple_of_the_spread():
+    assert bounds_of(7 * ROWS)[1] == pytest.approx(COARSEST * 7 * ROWS.std())
+    assert bounds_of(np.ones(3))[1] == COARSEST
+
+
+def test_bounds_are_recorded_in_the_unit_of_the_data_and_used_in_that_of_the_model():
     settings, learned = fitted_to(100 * GRADES)
-    assert settings.likelihood["floor"] == pytest.approx(100 / np.sqrt(12), rel=1e-4)
-    assert floor_in(settings, learned) == pytest.approx(1 / np.sqrt(12) / GRADES.std(), rel=1e-4)
+    given = settings.likelihood["floor"], settings.likelihood["ceiling"]
+    assert given == pytest.approx((100 / np.sqrt(12), COARSEST * 100 * GRADES.std()), rel=1e-4)
+    assert bounds_in(settings, learned) == pytest.approx((1 / np.sqrt(12) / GRADES.std(), COARSEST), rel=1e-4)
 
 
-def test_a_floor_that_is_given_is_kept():
+@pytest.mark.parametrize("bound", ["floor", "ceiling"])
+def test_a_bound_that_is_given_is_kept(bound):
     for name in ("heteroscedastic-student-t", "heteroscedastic-gaussian"):
         given = {} if name == default_for(Table("regression", 60)).likelihood["name"] else {"name": name}
-        settings, learned = fitted_to(GRADES, likelihood={**given, "floor": 2.0})
-        assert settings.likelihood == {"name": name, "floor": 2.0}
-        assert floor_in(settings, learned) == pytest.approx(2 / GRADES.std())
+        settings, learned = fitted_to(GRADES, likelihood={**given, bound: 2.0})
+        assert settings.likelihood == {"name": name, bound: 2.0}
+        found = dict(zip(("floor", "ceiling"), bounds_in(settings, learned), strict=True))
+        assert found.pop(bound) == pytest.approx(2 / GRADES.std())
+        assert set(found.values()) == {None}
     with pytest.raises(SettingError, match="above 0"):
-        fitted_to(GRADES, likelihood={"floor": -1.0})
+        fitted_to(GRADES, likelihood={bound: -1.0})
 
 
-def test_several_targets_have_a_floor_each():
+def test_several_targets_have_bounds_each():
     settings, learned = fitted_to(np.column_stack([GRADES, 7 * ROWS]))
     assert settings.likelihood["floor"] == pytest.approx([1 / np.sqrt(12), FINEST * 7 * ROWS.std()], rel=1e-4)
-    np.testing.assert_allclose(floor_in(settings, learned), [1 / np.sqrt(12) / GRADES.std(), FINEST], rtol=1e-4)
+    floor, ceiling = bounds_in(settings, learned)
+    np.testing.assert_allclose(floor, [1 / np.sqrt(12) / GRADES.std(), FINEST], rtol=1e-4)
+    np.testing.assert_allclose(ceiling, COARSEST, rtol=1e-4)
     with pytest.raises(SettingError, match="`floor` has 3 numbers, but there are 2 targets"):
         fitted_to(np.column_stack([GRADES, ROWS]), likelihood={"floor": [1.0, 1.0, 1.0]})
+
+
+def test_scales_are_learned_where_rows_are_few_for_the_inputs():
+    few, enough = (default_for(Table("regression", rows, 8)).prior for rows in (8 * ROWS_PER_INPUT - 1, 400))
+    assert enough == default_for(Table("regression", 10**6, 1)).prior == {"name": "normal", "scale": 1.0}
+    groups = {pattern: one.get("group") for pattern, one in few.items()}
+    assert groups == {
+        "layers.0.weight": "input",
+        "layers.4.weight": "incoming",
+        "*.weight": "leaf",
+        "*.bias": None,
+    }
+    assert few["layers.0.weight"]["width"] == pytest.approx(2 / np.sqrt(8))
+
+
+@pytest.mark.parametrize("tables", [{}, {"network": {"bias": False}}])
+def test_learned_scales_suit_the_network(tables):
+    settings, learned = fitted_to(ROWS[:20], **tables)
+    model = build.model(settings, build.Task.of(learned))
+    assert model.facts()["prior"] == "NormalGamma" + (" and Normal" if settings.network.bias else "")
+    assert len(model.prior.blocks()) == (10 if settings.network.bias else 5)
+    scaled, _ = fitted_to(ROWS[:20], **tables, prior={"scale": 2.0})
+    assert scaled.prior == {"name": "normal", "scale": 2.0, "mean": 0.0}
 
 
 def test_the_whole_default_is_used_and_recorded_for_a_table_alone():
@@ -172,5 +209,5 @@ def test_known_noise_is_that_of_the_plain_likelihood():
 def test_a_choice_made_in_python_stays_as_it_is():
     made, kernel = HeteroscedasticGaussian(), KERNELS.make("mala")
     given = dataclasses.replace(resolve("t.csv", {}, {}), likelihood=made, kernel=kernel)
-    found = build.choose(given, Table("regression", 60, (0.1,)))
+    found = build.choose(given, Table("regression", 60, bounds=((0.1, 10.0),)))
     assert (found.likelihood, found.kernel) == (made, kernel)

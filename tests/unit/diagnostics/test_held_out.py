@@ -101,6 +101,17 @@ def test_an_ensemble_without_held_out_rows_is_said_to_be_unjudged():
     assert not failed(ensemble())
 
 
+def test_modes_have_learned_scales_of_their_own():
+    mixing = {"max_rhat_scales": 7.04, "min_ess_bulk_scales": 11.0}
+    of_modes = ensemble()
+    of_modes["diagnostics"] |= mixing
+    said = judge(of_modes)
+    assert said.level == "note"
+    assert "Each mode has learned scales of its own: R-hat is 7.04" in said.sentences[1]
+    assert not failed(of_modes)
+    assert judge(metrics({}) | {"diagnostics": SOUND | mixing}).headline.startswith("Predictions can be used, but")
+
+
 @pytest.mark.parametrize("changed", [{"warm_start": False}, {"num_chains": 3}, {"ensemble": {"chains": [0, 1]}}])
 def test_chains_that_disagree_otherwise_are_a_problem(changed):
     assert failed(ensemble(**changed))

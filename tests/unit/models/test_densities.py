@@ -134,6 +134,7 @@ def likelihood_cases():
     labels, real = rng.integers(0, 4, size=ROWS), rng.normal(size=(ROWS, 4))
     learned = {LOG_PRECISION: jnp.asarray(0.8)}
     half = OUTPUTS[:2], np.exp(-0.5 * OUTPUTS[2:])
+    below_ceiling = 1 / np.hypot(1 / half[1].T, [2.0, 0.5])
     return {
         "categorical": (likelihoods.Categorical(), {}, OUTPUTS, labels, dist.Categorical(logits=OUTPUTS.T)),
         "bernoulli": (likelihoods.Bernoulli(), {}, OUTPUTS[:1], labels % 2, dist.Bernoulli(logits=OUTPUTS[0])),
@@ -165,6 +166,20 @@ def likelihood_cases():
             OUTPUTS,
             real[:, :2],
             dist.Normal(half[0].T, np.hypot(half[1].T, [0.5, 2.0])).to_event(1),
+        ),
+        "ceiling": (
+            likelihoods.HeteroscedasticGaussian(ceiling=(0.5, 2.0)),
+            {},
+            OUTPUTS,
+            real[:, :2],
+            dist.Normal(half[0].T, below_ceiling).to_event(1),
+        ),
+        "floor and ceiling": (
+            likelihoods.HeteroscedasticStudentT(floor=0.3, ceiling=(0.5, 2.0)),
+            {},
+            OUTPUTS,
+            real[:, :2],
+            dist.StudentT(4.0, half[0].T, np.hypot(below_ceiling, 0.3)).to_event(1),
         ),
     }
 
@@ -265,15 +280,29 @@ def test_a_floor_bounds_the_density_of_targets_that_are_met_exactly():
         assert np.isfinite(slopes).all()
 
 
-@pytest.mark.parametrize("floor", [0.0, -1.0, float("nan"), [], [1.0, 0.0]])
-def test_a_floor_must_be_positive(floor):
-    with pytest.raises(SettingError, match="above 0, or one for each target"):
-        likelihoods.HeteroscedasticGaussian(floor=floor)
+@pytest.mark.parametrize("kind", [likelihoods.HeteroscedasticGaussian, likelihoods.HeteroscedasticStudentT])
+def test_a_ceiling_keeps_what_any_output_states_finite(kind):
+    outputs = jnp.asarray([[0.0, 0.0, 0.0], [-1e4, -200.0, 200.0]])
+    likelihood = kind(floor=1e-3, ceiling=10.0)
+    assert np.isfinite(likelihood.variance({}, outputs)).all()
+    assert np.isfinite(likelihood.quantile({}, outputs, 0.999)).all()
+    assert np.max(likelihood.variance({}, outputs)) <= 2 * (10.0**2 + 1e-6) * 1.0001
+    slopes = jax.grad(lambda one: likelihood.log_prob({}, one, jnp.ones((1, 3))).sum())(outputs)
+    assert np.isfinite(slopes).all()
+    assert np.isinf(kind().variance({}, outputs)).any()
 
 
-def test_floors_of_other_targets_are_refused():
+@pytest.mark.parametrize("bound", [0.0, -1.0, float("nan"), [], [1.0, 0.0]])
+@pytest.mark.parametrize("name", ["floor", "ceiling"])
+def test_a_bound_must_be_positive(name, bound):
+    with pytest.raises(SettingError, match=rf"{name}=...\)` must be .* above 0, or one for each target"):
+        likelihoods.HeteroscedasticGaussian(**{name: bound})
+
+
+@pytest.mark.parametrize("name", ["floor", "ceiling"])
+def test_bounds_of_other_targets_are_refused(name):
     with pytest.raises(SettingError, match="3 numbers for 2 targets"):
-        likelihoods.HeteroscedasticGaussian(floor=[1.0, 2.0, 3.0]).prepare(np.zeros((4, 2)), 4)
+        likelihoods.HeteroscedasticGaussian(**{name: [1.0, 2.0, 3.0]}).prepare(np.zeros((4, 2)), 4)
 
 
 @pytest.mark.parametrize("noise", [0.0, -1.0, float("inf")])
