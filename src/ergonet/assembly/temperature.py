@@ -1,14 +1,14 @@
 """Temperature and label noise of the class probabilities of a fit, by cross-validation with short chains.
 
 A posterior average may be too sure or, where labels are clean, not sure enough, and neither the training rows nor the
-prior can tell (Guo2017, and Wenzel2020 for the same in other words). So each third of the rows is predicted by one
+prior can tell (Guo2017, and Wenzel2020 for the same in other words). So each part of the rows is predicted by one
 short chain given the others, and both are chosen by the log probabilities of all of them. These chains
 run the programs of the fit, so nothing is compiled for them. The draws of the fit do not depend on it.
 
-The rows of a third follow each other in the table, class by class. Neighbors are often alike (by one writer, of one
-day), and a row whose neighbors are left out with it is predicted as rows of somebody else, or of another day, will be.
-Where the order means nothing, consecutive rows are as good as any. With fewer and longer stretches, fewer of their
-rows have a neighbor outside.
+The rows of a part follow each other in the table, class by class. Neighbors may be alike (by one writer, of one day),
+and a row whose neighbors are left out with it is predicted as rows of somebody else, or of another day, will be. Then
+there are three parts, because fewer rows of long stretches have a neighbor outside. Otherwise there are five, and
+chains learn from nearly as many rows as those of the fit: with fewer they would be less sure.
 """
 
 import dataclasses
@@ -35,8 +35,9 @@ from ergonet.samplers.base import AbstractKernel
 if TYPE_CHECKING:
     from ergonet.draws.samples import Samples
 
-NUM_FOLDS = 3
-ONE_FOLD_ABOVE = 5000  # rows: a third of them is enough to find two numbers
+NUM_FOLDS, NUM_LONG_FOLDS = 5, 3
+ONE_FOLD_ABOVE = 5000  # rows: a part of them is enough to find two numbers
+NUM_ORDERS = 99  # with which that of the table is compared
 MOST_WARMUP, MOST_DRAWS = 150, 100
 TIME_SHARE = 0.25  # of the time left
 FOLDS = 0x466F6C64  # purpose of their seeds
@@ -88,10 +89,9 @@ def cross_validated(
         return Found(None, "Probabilities stay as they are: cross-validation needs all rows in memory at once.")
     if (reason := _unsuited(posterior, labels)) is not None:
         return Found(None, f"Probabilities stay as they are: {reason}.")
-    folds = _folds(labels)
-    chosen = folds[:1] if len(labels) > ONE_FOLD_ABOVE else folds
-    each = None if seconds is None else TIME_SHARE * seconds * min(num_cores(), len(chosen)) / len(chosen)
     inputs = np.asarray(posterior.rows()[0])
+    chosen = _folds(inputs, labels)
+    each = None if seconds is None else TIME_SHARE * seconds * min(num_cores(), len(chosen)) / len(chosen)
 
     def predicted(number: int) -> np.ndarray:
         samples = _sampled(without(posterior, chosen[number]), kernel, run, number=number, time_limit=each)
@@ -130,11 +130,32 @@ def _unsuited(posterior: NetworkPosterior, labels: np.ndarray) -> str | None:
     return None
 
 
-def _folds(labels: np.ndarray) -> list[np.ndarray]:
-    """Rows in `NUM_FOLDS` parts, each with about the same share of every class, whose rows are consecutive."""
+def _folds(inputs: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+    """Parts of the rows to leave out, each with about the same share of every class, whose rows are consecutive."""
+    is_one = len(labels) > ONE_FOLD_ABOVE
+    number = NUM_LONG_FOLDS if is_one or are_neighbors_alike(inputs, labels) else NUM_FOLDS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of classes with fewer rows than parts
-        return [rows for _, rows in StratifiedKFold(NUM_FOLDS).split(labels, labels)]
+        folds = [rows for _, rows in StratifiedKFold(number).split(labels, labels)]
+    return folds[:1] if is_one else folds
+
+
+def are_neighbors_alike(inputs: np.ndarray, labels: np.ndarray) -> bool:
+    """Whether rows that follow each other within their class are closer than in each of `NUM_ORDERS` random orders.
+
+    Args:
+        inputs: scaled inputs, `[rows, ...]`.
+        labels: class indices, `[rows]`.
+    """
+    rows, rng = inputs.reshape(len(inputs), -1), np.random.default_rng(0)
+
+    def roughness(order: np.ndarray) -> float:
+        order = order[np.argsort(labels[order], kind="stable")]
+        within = labels[order[1:]] == labels[order[:-1]]
+        return float(((rows[order[1:]] - rows[order[:-1]])[within] ** 2).sum())
+
+    found = roughness(np.arange(len(labels)))
+    return all(found < roughness(rng.permutation(len(labels))) for _ in range(NUM_ORDERS))
 
 
 def _sampled(target: Any, kernel: Any, run: RunSettings, *, number: int, time_limit: float | None) -> "Samples":

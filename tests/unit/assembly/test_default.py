@@ -149,6 +149,12 @@ def test_logits_have_the_scale_of_a_prior_that_knows_the_width():
     assert settings.prior["layers.1.weight"] == {"name": "fan-in-normal", "scale": default.prior["scale"]}
     other = build.complete(resolve("t.csv", {}, {"prior": {"scale": 3.0}}), learned, learned.transform_target(classes))
     assert other.prior["layers.1.weight"] == {"name": "fan-in-normal", "scale": 3.0}
+    by_input = {"name": "normal-gamma", "width": 1.0, "alpha": 4.0, "group": "input"}
+    assert settings.prior["layers.0.weight"] == other.prior["layers.0.weight"] == by_input
+    given = {"prior": {"inputs": {"name": "laplace"}}}
+    other = build.complete(resolve("t.csv", {}, given), learned, learned.transform_target(classes))
+    assert other.prior["layers.0.weight"] == {"name": "laplace"}
+    assert other.prior["layers.1.weight"] == settings.prior["layers.1.weight"]
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,35 @@ def test_clean_labels_under_a_narrow_prior_are_stated_surer_and_noisy_ones_under
 def test_every_row_is_left_out_once_and_every_class_is_in_every_fold():
     labels = np.repeat([0, 1, 2], [90, 50, 10])
     for order in (np.arange(150), RNG.permutation(150)):
-        folds = temperature._folds(labels[order])
+        folds = temperature._folds(X, labels[order])
+        assert len(folds) == temperature.NUM_FOLDS
         np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(150))
         for one in folds:
-            assert np.abs(np.bincount(labels[order][one]) - np.array([90, 50, 10]) / temperature.NUM_FOLDS).max() < 1
+            assert np.abs(np.bincount(labels[order][one]) - np.array([90, 50, 10]) / len(folds)).max() < 1
+
+
+def test_neighbors_that_are_alike_get_longer_folds():
+    """A slow drift within one of two classes, in the order of the table and in random ones, of which 1 % are alike."""
+    random = np.random.default_rng(1)
+    found = []
+    for _ in range(60):
+        labels = random.integers(0, 2, 100)
+        drift = np.where(labels == 1, np.linspace(0, 8, 100), 0.0)
+        inputs = np.stack([drift + random.normal(size=100), random.normal(size=100)], axis=1)
+        orders = np.arange(100), random.permutation(100)
+        found.append([len(temperature._folds(inputs[order], labels[order])) for order in orders])
+    in_order, mixed = np.mean(np.array(found) == temperature.NUM_LONG_FOLDS, axis=0)
+    assert in_order == 1
+    assert mixed <= 0.07
+    labels = np.arange(100) % 2
+    assert not temperature.are_neighbors_alike(np.full((100, 1), 3.0), labels)
+    assert not temperature.are_neighbors_alike(labels[:, None].astype(float), labels)  # by class, not by order
+
+
+def test_of_many_rows_one_long_fold_is_enough():
+    count = temperature.ONE_FOLD_ABOVE + 1
+    (fold,) = temperature._folds(RNG.normal(size=(count, 1)), np.arange(count) % 2)
+    assert len(fold) == pytest.approx(count / 3, abs=2)
 
 
 def test_copies_of_a_row_that_follow_each_other_do_not_vouch_for_each_other():
