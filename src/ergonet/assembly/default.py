@@ -115,8 +115,8 @@ CHAINS, FEWEST_CHAINS = 10, 4
 STARTED, WARMUP, DRAWS, FEWEST_TRANSITIONS = 3000, 100, 100, 20
 MOST_GROWTH: Final = 10  # of the number of draws, up to which a run with a stop rule may go on
 MANY_ROWS: Final = 20_000  # above, a network of one layer is an ensemble of short chains, too
-ROWS_PER_INPUT: Final = 50  # below, the scales of a regression's weights are learned
-WIDTH: Final = 2.0  # of its learned scales before the data, in units of 1 / sqrt(fan_in)
+ROWS_PER_INPUT: Final = 50  # below, a regression has a prior of smoother functions
+WIDTH: Final = 2.0  # of its weights, in units of 1 / sqrt(fan_in)
 FULL_ROWS: Final = 10_000  # above, the product of rows and gradients of an ensemble stays the same
 KERNEL: Final[Mapping[str, Any]] = {
     "name": USUAL_KERNEL,
@@ -140,8 +140,8 @@ def default_for(table: Table) -> Default:
     The scale of a regression's outputs is that of the data, whose noise is learned, and a deep narrow network with
     N(0, 1) weights is best. Its noise has heavy tails: a network whose noise may become small is certain of rows that
     it has not seen the like of, and one of them would cost more than all others gain. With few rows for its inputs,
-    N(0, 1) allows the network anything between them. Then scales are learned: one for each input, which shows what it
-    is good for, one for each layer, and one for each output, so that noise depends on the row only if that pays.
+    N(0, 1) allows the network anything between them. Then weights are narrower, for smoother functions, and each input
+    has a learned scale, which shows what it is good for.
 
     Logits have no scale but that of the prior. N(0, 1) on many layers makes them as large as hundreds, so that a member
     is overconfident wherever it is wrong, and the prior of a classification is therefore scaled by the width of its one
@@ -158,7 +158,7 @@ def default_for(table: Table) -> Default:
     if table.task == "regression":
         return Default(
             network={"hidden": DEEP, "activation": "silu"},
-            prior=_learned_scales(table) if table.num_rows < ROWS_PER_INPUT * table.num_inputs else WIDE_PRIOR,
+            prior=_smooth_prior(table) if table.num_rows < ROWS_PER_INPUT * table.num_inputs else WIDE_PRIOR,
             likelihood=with_bounds({"name": NORMAL if table.is_transformed else ROBUST}, table),
             kernel=KERNEL,
             run=_ensemble(table.num_rows),
@@ -185,13 +185,11 @@ def _ensemble(num_rows: int) -> dict[str, Any]:
     }
 
 
-def _learned_scales(table: Table) -> dict[str, Any]:
-    """The prior of `DEEP` layers with learned scales, by the patterns of its leaves."""
-    of_units = {"name": "normal-gamma", "width": WIDTH / sqrt(DEEP[-1]), "alpha": 1.0}
+def _smooth_prior(table: Table) -> dict[str, Any]:
+    """The prior of `DEEP` layers with a learned scale for each input, by the patterns of its leaves."""
     return {
         "layers.0.weight": _by_input(WIDTH, 1.0, table),
-        f"layers.{len(DEEP)}.weight": {**of_units, "group": "incoming"},
-        "*.weight": {**of_units, "group": "leaf"},
+        "*.weight": {"name": "normal", "scale": WIDTH / sqrt(DEEP[-1])},
         "*.bias": WIDE_PRIOR,
     }
 

@@ -91,25 +91,22 @@ def test_several_targets_have_bounds_each():
         fitted_to(np.column_stack([GRADES, ROWS]), likelihood={"floor": [1.0, 1.0, 1.0]})
 
 
-def test_scales_are_learned_where_rows_are_few_for_the_inputs():
+def test_functions_are_smoother_where_rows_are_few_for_the_inputs():
     few, enough = (default_for(Table("regression", rows, 8)).prior for rows in (8 * ROWS_PER_INPUT - 1, 400))
     assert enough == default_for(Table("regression", 10**6, 1)).prior == {"name": "normal", "scale": 1.0}
-    groups = {pattern: one.get("group") for pattern, one in few.items()}
-    assert groups == {
-        "layers.0.weight": "input",
-        "layers.4.weight": "incoming",
-        "*.weight": "leaf",
-        "*.bias": None,
+    assert few == {
+        "layers.0.weight": {"name": "normal-gamma", "width": 2 / np.sqrt(8), "alpha": 1.0, "group": "input"},
+        "*.weight": {"name": "normal", "scale": 0.5},
+        "*.bias": {"name": "normal", "scale": 1.0},
     }
-    assert few["layers.0.weight"]["width"] == pytest.approx(2 / np.sqrt(8))
 
 
 @pytest.mark.parametrize("tables", [{}, {"network": {"bias": False}}])
 def test_learned_scales_suit_the_network(tables):
     settings, learned = fitted_to(ROWS[:20], **tables)
     model = build.model(settings, build.Task.of(learned))
-    assert model.facts()["prior"] == "NormalGamma" + (" and Normal" if settings.network.bias else "")
-    assert len(model.prior.blocks()) == (10 if settings.network.bias else 5)
+    assert model.facts()["prior"] == "NormalGamma and Normal"
+    assert set(model.prior.own()) == {"prior.layers.0.weight.log_precision"}
     scaled, _ = fitted_to(ROWS[:20], **tables, prior={"scale": 2.0})
     assert scaled.prior == {"name": "normal", "scale": 2.0, "mean": 0.0}
 
