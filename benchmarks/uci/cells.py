@@ -85,7 +85,8 @@ class Kept:
     def __init__(self, folder: Path, page: Path | None = None):
         self.folder = folder
         found = json.loads(page.read_text(encoding="utf-8"))["cells"] if page and page.exists() else []
-        found += [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+        files = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)  # dates are days
+        found += [json.loads(path.read_text(encoding="utf-8")) for path in files]
         self.cells = [Cell(**one) for one in found]
 
     def has(self, contestant: Contestant, table: str, split: int) -> bool:
