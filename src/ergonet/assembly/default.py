@@ -146,7 +146,7 @@ def default_for(table: Table) -> Default:
     Logits have no scale but that of the prior. N(0, 1) on many layers makes them as large as hundreds, so that a member
     is overconfident wherever it is wrong, and the prior of a classification is therefore scaled by the width of its one
     layer. So is that of counts, whose logarithms have no other scale either. Each input of a classification has a
-    learned scale; it is close enough to those of the others that nothing is lost where all inputs count.
+    learned scale; it is close enough to those of the others that little is lost where all inputs count.
 
     Chains of one layer find the same predictions, so they run until the diagnostics can confirm it. Their metric is
     learned, because the scales of the two layers differ by the prior, and so is the length of their trajectories. Those
