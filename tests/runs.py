@@ -17,7 +17,7 @@ CHAINS, ROOM, DRAWS = 2, 20, 8
 GIVEN = {
     "data": {"target": ("z",)},
     "network": {"hidden": (2,)},
-    "likelihood": {"name": "heteroscedastic-gaussian"},
+    "likelihood": {"name": "heteroscedastic-gaussian", "floor": 0.001},
     "kernel": {"name": "nuts", "max_doublings": 5},
     "run": {"num_chains": CHAINS, "num_draws": ROOM, "baselines": False},
 }

@@ -115,7 +115,7 @@ def prior(choice: Any, task: Task, network: NetworkSettings) -> AbstractPrior | 
 
 
 def _default_prior(choice: Any, task: Task, network: NetworkSettings) -> Any:
-    """The prior for hidden layers of any width, unless the choice says more than its settings; else that choice.
+    """The prior for hidden layers of any width, with the settings that are chosen; any other choice stays as it is.
 
     It is N(0, 1 / fan_in) for weights and N(0, 1) for biases, with output weights wider by the factor
     `OUTPUT_SCALE` or the chosen scale. This gives functions with a spread of one or two standard deviations of a scaled

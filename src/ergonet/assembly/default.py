@@ -140,7 +140,7 @@ def default_for(table: Table) -> Default:
     The scale of a regression's outputs is that of the data, whose noise is learned, and a deep narrow network with
     N(0, 1) weights is best. Its noise has heavy tails: a network whose noise may become small is certain of rows that
     it has not seen the like of, and one of them would cost more than all others gain. With few rows for its inputs,
-    N(0, 1) allows the network anything between them. Then weights are narrower, for smoother functions, and each input
+    N(0, 1) lets the network do anything between them. Then weights are narrower, for smoother functions, and each input
     has a learned scale, which shows what it is good for.
 
     Logits have no scale but that of the prior. N(0, 1) on many layers makes them as large as hundreds, so that a member
@@ -202,5 +202,8 @@ def _by_input(width: float, alpha: float, table: Table) -> dict[str, Any]:
 
 def with_bounds(likelihood: Mapping[str, Any], table: Table) -> dict[str, Any]:
     """A likelihood with noise per row, with the bounds of the table unless it has its own."""
-    each = dict(zip(BOUNDS, map(list, zip(*table.bounds, strict=True)), strict=False))
-    return {**{name: one[0] if len(one) == 1 else one for name, one in each.items()}, **likelihood}
+    bounds: dict[str, Any] = {}
+    for index, name in enumerate(BOUNDS if table.bounds else ()):
+        each = [of_target[index] for of_target in table.bounds]
+        bounds[name] = each[0] if len(each) == 1 else each
+    return {**bounds, **likelihood}

@@ -7,7 +7,8 @@ from typing import Any
 
 from ergonet._errors import visible
 from ergonet.diagnostics import advice
-from ergonet.diagnostics.finding import FALLBACK, UNTIL, beside
+from ergonet.diagnostics.finding import FALLBACK, UNTIL, beside, needed_ess
+from ergonet.diagnostics.scales import limits_of_scales
 from ergonet.report import baselines, ensemble, overview, wording
 
 Row = tuple[str, str, str]
@@ -89,7 +90,7 @@ def _scores(metrics: Mapping[str, Any]) -> list[Row]:
 
 def _trust(metrics: Mapping[str, Any]) -> list[Row]:
     found = _table(metrics, "diagnostics")
-    needed = advice.SMALLEST_ESS_PER_CHAIN * int(metrics.get("num_chains") or 1)
+    needed = needed_ess(metrics)
     median = wording.number(wording.real(found, "median_ess_bulk_function"))
     return [
         (
@@ -102,21 +103,22 @@ def _trust(metrics: Mapping[str, Any]) -> list[Row]:
             _fixed(found, "min_ess_bulk_function", 0, float(needed)),
             f"worst (median {median}); at least {needed}",
         ),
-        *_scales_trust(found, needed),
+        *_scales_trust(metrics, found),
         *(_minibatch_trust(found) if "mean_kinetic_temperature" in found else _trajectory_trust(found)),
     ]
 
 
-def _scales_trust(found: Mapping[str, Any], needed: int) -> list[Row]:
+def _scales_trust(metrics: Mapping[str, Any], found: Mapping[str, Any]) -> list[Row]:
     if "max_rhat_scales" not in found:
         return []
+    allowed, wanted = limits_of_scales(metrics)
     return [
         (
             "R-hat of scales",
-            _fixed(found, "max_rhat_scales", 3, advice.LARGEST_RHAT),
-            f"worst learned scale; at most {advice.LARGEST_RHAT}",
+            _fixed(found, "max_rhat_scales", 3, allowed),
+            f"worst learned scale; at most {allowed}",
         ),
-        ("ESS of scales", _fixed(found, "min_ess_bulk_scales", 0, float(needed)), f"worst; at least {needed}"),
+        ("ESS of scales", _fixed(found, "min_ess_bulk_scales", 0, float(wanted)), f"worst; at least {wanted}"),
     ]
 
 

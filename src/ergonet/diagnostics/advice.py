@@ -16,6 +16,7 @@ from ergonet.diagnostics.finding import (
     Finding,
     beside,
     listed,
+    needed_ess,
     number,
     shown_rhat,
     stated,
@@ -204,8 +205,7 @@ def _disagreement(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) ->
 def _few_draws(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
     if "min_ess_bulk_function" not in diagnostics:
         return []
-    num_chains = int(metrics.get("num_chains") or 1)
-    needed = SMALLEST_ESS_PER_CHAIN * num_chains
+    needed = needed_ess(metrics)
     smallest = number(diagnostics, "min_ess_bulk_function")
     if smallest >= needed or are_of_modes(metrics, diagnostics):
         return []

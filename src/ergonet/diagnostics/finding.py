@@ -43,6 +43,11 @@ def number(record: Mapping[str, Any], name: str) -> float:
     return float("nan") if value is None else float(value)
 
 
+def needed_ess(metrics: Mapping[str, Any]) -> int:
+    """Smallest ESS of a prediction over all chains."""
+    return SMALLEST_ESS_PER_CHAIN * int(metrics.get("num_chains") or 1)
+
+
 def listed(noun: str, indices: Sequence[int]) -> str:
     """``Chain 2 (counted from 0)``, or ``Chains 2 and 5 (counted from 0)``."""
     names = [str(index) for index in indices]

@@ -8,25 +8,36 @@ from ergonet.diagnostics.finding import (
     LARGEST_RHAT,
     MODES,
     SCALES,
-    SMALLEST_ESS_PER_CHAIN,
     Finding,
     beside,
+    needed_ess,
     number,
     shown_rhat,
 )
 from ergonet.diagnostics.held_out import USEFUL_ESS, are_of_modes
 
-READABLE_RHAT: Final = 1.05  # of scales that nothing but a reader depends on
+READABLE_RHAT: Final = 1.05  # of learned scales if predictions mix
+
+
+def do_predictions_mix(metrics: Mapping[str, Any]) -> bool:
+    """Whether R-hat and ESS of the predictions are within their limits."""
+    found = metrics.get("diagnostics") or {}
+    largest, smallest = number(found, "max_rhat_function"), number(found, "min_ess_bulk_function")
+    return largest <= LARGEST_RHAT and smallest >= needed_ess(metrics)
+
+
+def limits_of_scales(metrics: Mapping[str, Any]) -> tuple[float, int]:
+    """Largest R-hat and smallest ESS of learned scales.
+
+    They are those of predictions. If predictions are within them, scales matter only to those who read them, and looser
+    limits will do.
+    """
+    return (READABLE_RHAT, USEFUL_ESS) if do_predictions_mix(metrics) else (LARGEST_RHAT, needed_ess(metrics))
 
 
 def judge_scales(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    """What learned scales say: as much as predictions, unless these mix, so that scales are only read."""
-    needed = SMALLEST_ESS_PER_CHAIN * int(metrics.get("num_chains") or 1)
-    do_predictions_mix = (
-        number(diagnostics, "max_rhat_function") <= LARGEST_RHAT
-        and number(diagnostics, "min_ess_bulk_function") >= needed
-    )
-    allowed, wanted = (READABLE_RHAT, USEFUL_ESS) if do_predictions_mix else (LARGEST_RHAT, needed)
+    """What to say of learned scales that do not mix; empty if they do, or if there are none."""
+    allowed, wanted = limits_of_scales(metrics)
     largest, smallest = number(diagnostics, "max_rhat_scales"), number(diagnostics, "min_ess_bulk_scales")
     found = []
     if largest > allowed:
@@ -46,11 +57,12 @@ def judge_scales(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
                 "modes, but no single number describes a scale, or the relevance of an input.",
             )
         ]
-    predictions = "Predictions mix" if do_predictions_mix else "The predictions may still be sound"
+    is_note = do_predictions_mix(metrics)
+    predictions = "Predictions mix" if is_note else "The predictions may still be sound"
     return [
         Finding(
-            problem=not do_predictions_mix,
-            subject=SCALES if do_predictions_mix else DRAWS,
+            problem=not is_note,
+            subject=SCALES if is_note else DRAWS,
             sentence=f"The learned scales of weights or noise do not mix: {'; '.join(found)}. {predictions}, but do "
             "not rely on the learned scales or on the relevance of inputs. Run more draws, or sample weights and "
             "scales jointly with non-centered weights, as `NUTS` does by default.",

@@ -7,7 +7,8 @@ from typing import Any
 
 from ergonet.baselines.comparison import WORSE
 from ergonet.diagnostics import advice, held_out
-from ergonet.diagnostics.finding import FALLBACK, MODEL, MODES, RECALIBRATION, SCALES, UNJUDGED, beside
+from ergonet.diagnostics.finding import FALLBACK, MODEL, MODES, RECALIBRATION, SCALES, UNJUDGED, beside, needed_ess
+from ergonet.diagnostics.scales import limits_of_scales
 from ergonet.report import baselines, ensemble, wording
 from ergonet.report.record import RunRecord
 
@@ -173,17 +174,18 @@ def score_cards(record: RunRecord) -> list[Card]:
 def trust_cards(record: RunRecord) -> list[Card]:
     """Diagnostics of the draws, each marked good or bad."""
     found, cards = _table(record.metrics, "diagnostics"), []
-    needed = advice.SMALLEST_ESS_PER_CHAIN * (wording.real(record.metrics, "num_chains") or 1.0)
+    needed = float(needed_ess(record.metrics))
     coldest, hottest = advice.KINETIC_TEMPERATURES
+    scales_rhat, scales_ess = limits_of_scales(record.metrics)
     entries = (
         ("max_rhat_function", "R-hat of predictions", 3, (-math.inf, advice.LARGEST_RHAT),
          f"do the chains agree? at most {advice.LARGEST_RHAT}"),
         ("min_ess_bulk_function", "Effective draws", 0, (needed, math.inf),
          f"independent draws that the draws are worth, worst prediction; at least {wording.grouped(needed)}"),
-        ("max_rhat_scales", "R-hat of learned scales", 3, (-math.inf, advice.LARGEST_RHAT),
-         f"do the chains agree about scales of weights and noise? at most {advice.LARGEST_RHAT}"),
-        ("min_ess_bulk_scales", "Effective draws of scales", 0, (needed, math.inf),
-         f"for the worst learned scale; at least {wording.grouped(needed)}"),
+        ("max_rhat_scales", "R-hat of learned scales", 3, (-math.inf, scales_rhat),
+         f"do the chains agree about scales of weights and noise? at most {scales_rhat}"),
+        ("min_ess_bulk_scales", "Effective draws of scales", 0, (float(scales_ess), math.inf),
+         f"for the worst learned scale; at least {scales_ess}"),
         ("divergences", "Divergences", 0, (0.0, 0.0), "trajectories that became unstable; should be 0"),
         ("min_ebfmi", "E-BFMI", 2, (advice.SMALLEST_E_BFMI, math.inf),
          f"does each chain reach all energies? at least {advice.SMALLEST_E_BFMI}"),

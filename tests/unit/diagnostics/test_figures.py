@@ -48,3 +48,19 @@ def test_the_advice_the_summary_and_the_report_agree():
         assert figure in rows
         assert (figure, "bad") in cards.values()
     assert shown_rhat(1.0102) == "1.010"
+
+
+@pytest.mark.parametrize(("rhat", "ess", "mark"), [(1.024, 212.0, "good"), (1.0503, 99.7, "bad")])
+def test_they_agree_about_scales_while_predictions_mix(rhat, ess, mark):
+    found = {"max_rhat_function": 1.004, "min_ess_bulk_function": 851.0, "min_ebfmi": 0.94, "divergences": 0}
+    metrics = {
+        "num_chains": 4,
+        "num_draws": 500,
+        "diagnostics": found | {"max_rhat_scales": rhat, "min_ess_bulk_scales": ess},
+    }
+    limits = {name: meaning for name, _, meaning in summary.rows(metrics) if name.endswith("of scales")}
+    assert limits["R-hat of scales"].endswith("at most 1.05")
+    assert limits["ESS of scales"].endswith("at least 100")
+    cards = {card.name: card.mark for card in overview.trust_cards(RunRecord({}, metrics))}
+    assert {cards["R-hat of learned scales"], cards["Effective draws of scales"]} == {mark}
+    assert (advice.advise(metrics) == []) is (mark == "good")
