@@ -31,7 +31,7 @@ class AbstractNormalPrior(AbstractFixedPrior):
     def density_given(self, coordinates: Array, hyperparameters: Hyperparameters, leaf: Leaf) -> Density:
         mean, scale = self.moments(leaf)
         deviation = coordinates - mean if mean else coordinates
-        return Density.of_normal(deviation if scale == 1.0 else deviation / scale, math.log(scale))
+        return Density.of_normal(deviation, scale)
 
     def sample(self, key: PRNGKey, leaf: Leaf, dtype: DTypeLike) -> Array:
         return self.scaled(jax.random.normal(key, leaf.shape, dtype), leaf)
