@@ -20,7 +20,7 @@ from tests.ledger import Ledger
 from tests.sampling import place_in_one_batch
 from tests.stages import cases
 
-PROGRAMS = ("drawn_start", "start_chain", "advance_chain", "finish_stage")
+PROGRAMS = ("drawn_start", "evaluate", "start_chain", "advance_chain", "finish_stage")
 KERNELS = {
     "nuts": lambda: NUTS(max_doublings=4),
     "hmc": HMC,
@@ -91,7 +91,7 @@ def test_what_does_not_run_is_not_compiled(compiled):
     """The end of a stage, where there is no warm-up and no step size to search."""
     target = Target.from_logdensity(Counting(jnp.arange(1.0, 4.0), Ledger()), jnp.zeros(3))
     run(target, HMC(num_steps=3, step_size=0.2, metric="identity"), num_warmup=0)
-    assert compiled() == {"drawn_start": 1, "start_chain": 1, "advance_chain": 1}
+    assert compiled() == {"drawn_start": 1, "evaluate": 1, "start_chain": 1, "advance_chain": 1}
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_chains_of_a_batch_compile_once(compiled, monkeypatch):
     place_in_one_batch(monkeypatch)
     target = Target.from_logdensity(Counting(jnp.arange(1.0, 7.0), Ledger()), jnp.zeros(6))
     run(target, KERNELS["nuts"]())
-    assert compiled() == dict.fromkeys(PROGRAMS, 1)
+    assert compiled() == dict.fromkeys(PROGRAMS, 1) | {"evaluate": 2}  # also for one chain, at its start
     run(target, KERNELS["nuts"](), seed=3)
     assert compiled() == {}
 

@@ -141,7 +141,8 @@ def default_for(table: Table) -> Default:
     N(0, 1) weights is best. Its noise has heavy tails: a network whose noise may become small is certain of rows that
     it has not seen the like of, and one of them would cost more than all others gain. With few rows for its inputs,
     N(0, 1) lets the network do anything between them. Then weights are narrower, for smoother functions, and each input
-    has a learned scale, which shows what it is good for.
+    has a learned scale, which shows what it is good for. If the first layer has more weights than there are rows, they
+    follow the noise all the same, unless the scales of the other layers and of the outputs can shrink, too.
 
     Logits have no scale but that of the prior. N(0, 1) on many layers makes them as large as hundreds, so that a member
     is overconfident wherever it is wrong, and the prior of a classification is therefore scaled by the width of its one
@@ -187,17 +188,21 @@ def _ensemble(num_rows: int) -> dict[str, Any]:
 
 def _smooth_prior(table: Table) -> dict[str, Any]:
     """The prior of `DEEP` layers with a learned scale for each input, by the patterns of its leaves."""
-    return {
-        "layers.0.weight": _by_input(WIDTH, 1.0, table),
-        "*.weight": {"name": "normal", "scale": WIDTH / sqrt(DEEP[-1])},
-        "*.bias": WIDE_PRIOR,
-    }
+    width = WIDTH / sqrt(DEEP[-1])
+    others: dict[str, Any] = {"*.weight": {"name": "normal", "scale": width}}
+    if table.num_rows < table.num_inputs * DEEP[0]:
+        last = f"layers.{len(DEEP)}.weight"
+        others = {last: _learned(width, 1.0, "incoming"), "*.weight": _learned(width, 1.0, "leaf")}
+    return {"layers.0.weight": _by_input(WIDTH, 1.0, table), **others, "*.bias": WIDE_PRIOR}
 
 
 def _by_input(width: float, alpha: float, table: Table) -> dict[str, Any]:
     """Normal weights with a learned scale for each input, whose width is in units of 1 / sqrt(inputs)."""
-    width /= sqrt(max(table.num_inputs, 1))
-    return {"name": "normal-gamma", "width": width, "alpha": alpha, "group": "input"}
+    return _learned(width / sqrt(max(table.num_inputs, 1)), alpha, "input")
+
+
+def _learned(width: float, alpha: float, group: str) -> dict[str, Any]:
+    return {"name": "normal-gamma", "width": width, "alpha": alpha, "group": group}
 
 
 def with_bounds(likelihood: Mapping[str, Any], table: Table) -> dict[str, Any]:

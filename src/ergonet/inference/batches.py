@@ -4,6 +4,7 @@ Chains do not wait for each other: a step of the loop advances every chain by on
 has ended concludes it, adapts, and begins its next transition while the others continue.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +13,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ergonet._types import Array, Count, Int
+from ergonet._types import Array, Count, Int, Position
 from ergonet.adaptation.learner import Transition
 from ergonet.adaptation.machine import Adaptation
 from ergonet.inference import chains
-from ergonet.inference.chains import ChainRecord, Draws, PartialDraw, Stretch
-from ergonet.samplers.base import AbstractKernel, Tuning
-from ergonet.target.contract import AbstractTarget
+from ergonet.inference.chains import ChainRecord, Draws, Evaluation, PartialDraw, Stretch
+from ergonet.samplers.base import AbstractKernel, State, Tuning
+from ergonet.target.contract import AbstractDensity, AbstractTarget
 
 
 class _Moving(eqx.Module):
@@ -37,6 +38,13 @@ class _Moving(eqx.Module):
     tuning: Tuning
     index: Int[Array, "..."]
     draws: Draws
+
+
+def evaluate(
+    evaluates: Callable[[AbstractDensity, Position], State], target: AbstractTarget, positions: Array
+) -> Evaluation:
+    """`chains.evaluate` for every chain; leaves are `[chain, ...]`."""
+    return jax.vmap(lambda position: chains.evaluate(evaluates, target, position))(positions)
 
 
 def finish_stage(

@@ -2,11 +2,12 @@
 
 Everything that a chain needs to continue is in its `ChainRecord`. `first_record` makes one, `advance_chain` runs a
 chunk of transitions (warm-up and sampling are the same program; the active learners are an argument), and
-`finish_stage` ends a stage of the warm-up. Keys are `fold_in(fold_in(seed, chain), transition)`: they never depend on
+`finish_stage` ends a stage of the warm-up. Both ends need the target at one position, from `evaluate`, a program that
+the kernels of a run share. Keys are `fold_in(fold_in(seed, chain), transition)`: they never depend on
 the number of chains, devices or chunks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,13 +20,13 @@ from jax.typing import DTypeLike
 from jaxtyping import Shaped
 
 from ergonet._keys import key_of_words
-from ergonet._types import Array, Count, Flag, Float, Int, Key, PRNGKey, Scalar, UInt
+from ergonet._types import Array, Count, Flag, Float, Int, Key, Position, PRNGKey, Scalar, UInt
 from ergonet.adaptation.learner import Transition
 from ergonet.adaptation.machine import Adaptation
 from ergonet.draws import statistics
 from ergonet.draws.statistics import LP, STEP_SIZE, Statistic
 from ergonet.samplers.base import AbstractKernel, State, Tuning, run_transition
-from ergonet.target.contract import AbstractTarget, ReferencePoint
+from ergonet.target.contract import AbstractDensity, AbstractTarget, ReferencePoint
 
 START_KEY, PROBE_KEY = 0xFFFF_FFFF, 0xFFFF_FFFE  # fold_in numbers beyond those of transitions
 
@@ -44,6 +45,23 @@ class ChainRecord(eqx.Module):
     memories: tuple[Any, ...]
     reference: ReferencePoint
     partial: "PartialDraw"
+
+
+class Evaluation(eqx.Module):
+    """A target at a position.
+
+    Attributes:
+        reference: the reference point there.
+        state: what the kernel evaluates there, relative to it.
+    """
+
+    reference: ReferencePoint
+    state: State
+
+    def around(self, record: ChainRecord) -> ChainRecord:
+        """A record whose chains, one or several, are there, with that reference point."""
+        parts = self.reference, self.state.potential
+        return eqx.tree_at(lambda one: (one.reference, one.state.potential), record, parts)
 
 
 class PartialDraw(eqx.Module):
@@ -122,33 +140,39 @@ def drawn_start(target: AbstractTarget, numbers: UInt[Array, "4"]) -> Array:
     return target.initial_position(jax.random.fold_in(jax.random.fold_in(key, START_KEY), attempt))
 
 
+def evaluate(
+    evaluates: Callable[[AbstractDensity, Position], State], target: AbstractTarget, position: Array
+) -> Evaluation:
+    """The target at a position; `evaluates` is that of the kernel."""
+    reference = target.reference_point(position)
+    return Evaluation(reference, evaluates(target.relative_to(reference), position))
+
+
 def start_chain(
     kernel: AbstractKernel,
     target: AbstractTarget,
     adaptation: Adaptation,
     numbers: UInt[Array, "4"],
-    position: Array,
+    start: Evaluation,
 ) -> ChainRecord:
-    """Start a chain at `position`, with the kernel's initial tuning; `numbers` are those of `drawn_start`."""
+    """Start a chain, with the kernel's initial tuning; `numbers` are those of `drawn_start`."""
     low, high, chain, _ = numbers
-    key = jax.random.fold_in(key_of_words(low, high), chain)
-    return first_record(kernel, target, adaptation, key, kernel.start_near(position))
+    return first_record(kernel, target, adaptation, jax.random.fold_in(key_of_words(low, high), chain), start)
 
 
 def first_record(
-    kernel: AbstractKernel, target: AbstractTarget, adaptation: Adaptation, key: PRNGKey, position: Array
+    kernel: AbstractKernel, target: AbstractTarget, adaptation: Adaptation, key: PRNGKey, start: Evaluation
 ) -> ChainRecord:
     """A chain at its initial values, before anything has been learned."""
-    reference = target.reference_point(position)
-    state = kernel.init(target.relative_to(reference), position)
-    tuning = kernel.tuning(target, position)
+    state = kernel.state_at(target, start.state)
+    tuning = kernel.tuning(target, state.position)
     return ChainRecord(
         key=key,
         transition=jnp.zeros((), jnp.uint32),
         state=state,
         tuning=tuning,
         memories=adaptation.init(target, state, tuning),
-        reference=reference,
+        reference=start.reference,
         partial=PartialDraw.blank(kernel, state.position.dtype),
     )
 
@@ -231,16 +255,13 @@ def after_transition(adaptation: Adaptation, record: ChainRecord, tuning: Tuning
 def finish_stage(
     kernel: AbstractKernel, target: AbstractTarget, record: ChainRecord, adaptation: Adaptation
 ) -> ChainRecord:
-    """Let the learners finish the stage, and move the reference point to the current position."""
-    reference = target.reference_point(record.state.position)
-    target = target.relative_to(reference)
-    state = replace(record.state, potential=target.potential(record.state.position))
+    """Let the learners finish the stage; see `Evaluation.around` for what comes before."""
     memories, tuning = adaptation.finish(
         record.memories,
         record.tuning,
         kernel=kernel,
-        target=target,
-        state=state,
+        target=target.relative_to(record.reference),
+        state=record.state,
         key=jax.random.fold_in(record.key, jnp.uint32(PROBE_KEY) - record.transition),
     )
-    return replace(record, state=state, tuning=tuning, memories=memories, reference=reference)
+    return replace(record, tuning=tuning, memories=memories)

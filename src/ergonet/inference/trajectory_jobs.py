@@ -41,13 +41,14 @@ from ergonet.target.shards import RowShards
 
 @dataclass(frozen=True)
 class Programs:
-    """Programs that draw initial values, start and advance the chains of a job, finish a stage, and call a callback."""
+    """Programs that draw initial values, evaluate the target, start and advance chains, and finish a stage."""
 
     draw: Any
+    evaluate: Any
     start: Any
     advance: Any
     finish_stage: Any
-    observe: Any
+    observe: Any  # calls the callback
 
 
 @cache
@@ -57,6 +58,7 @@ def programs(platform: str, *, is_batched: bool) -> Programs:
     over_chains = eqx.filter_vmap(observe, in_axes=(None, 0, 0, None, None))
     return Programs(
         draw=eqx.filter_jit(chains.drawn_start, **options(platform, effort=0)),
+        evaluate=eqx.filter_jit(module.evaluate, **options(platform, effort=0)),
         start=eqx.filter_jit(chains.start_chain, **options(platform, effort=0)),
         advance=eqx.filter_jit(module.advance_chain, **options(platform)),
         finish_stage=eqx.filter_jit(module.finish_stage, **options(platform, effort=0)),
@@ -120,6 +122,11 @@ class TrajectoryJob(AbstractJob):
     def _there(self) -> AbstractTarget:
         """The target on the device of the job."""
         return self.once(self._placed, self._device)
+
+    @property
+    def _whole(self) -> AbstractTarget:
+        """The target with all its rows, on the device of the job."""
+        return self.target if isinstance(self._device, RowShards) else self._there
 
     def _placed(self) -> AbstractTarget:
         if isinstance(self._device, RowShards):
@@ -190,12 +197,19 @@ class TrajectoryJob(AbstractJob):
         record = None
         for attempt in range(MOST_TRIES if given is None else 1):
             numbers = np.asarray([*seed_words(seed), chain, attempt], np.uint32)
-            position = of_one.draw(self.target, numbers) if given is None else given
-            record = of_one.start(plan.kernel, self.target, plan.adaptations.search, numbers, position)
+            position = self._near(of_one.draw(self.target, numbers) if given is None else jax.device_put(given))
+            there = of_one.evaluate(plan.kernel.evaluate, self._whole, on_device(self._device, position))
+            record = of_one.start(plan.kernel, self._whole, plan.adaptations.search, numbers, there)
             if np.isfinite(record.state.potential) and np.all(np.isfinite(record.state.gradient)):
                 return record
         assert record is not None
         raise _no_start(self.target, chain, record.state.position, is_given=given is not None)
+
+    def _near(self, position: Array) -> Array:
+        """Where a chain starts for a position, by a program for kernels that confine it."""
+        kernel = self._plan.kernel
+        confine = type(kernel).start_near
+        return position if confine is AbstractKernel.start_near else eqx.filter_jit(confine)(kernel, position)
 
     def fields(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         dtype = self.record.chains.state.position.dtype
@@ -211,6 +225,8 @@ class TrajectoryJob(AbstractJob):
         with worker_pool(1) as pool:
             compiling: list[Future[Any]] = []
             if self.is_warmup or self._searches:
+                evaluating = self._programs.evaluate.lower(*self._evaluate_arguments())
+                compiling.append(pool.submit(evaluating.compile))
                 finishing = self._programs.finish_stage.lower(*self._finish_arguments(self._plan.adaptations.search))
                 compiling.append(pool.submit(finishing.compile))
             compiling.append(pool.submit(self._programs.advance.lower(*positional, **named).compile))
@@ -227,8 +243,13 @@ class TrajectoryJob(AbstractJob):
         return self.done == 0 and "step_size" in self._plan.kernel.warmup().learned
 
     def _finish(self, adaptation: Adaptation) -> None:
+        here = self._kept(self._programs.evaluate(*self._evaluate_arguments()))
+        self.record = Carried(here.around(self.record.chains), self.record.summary)
         arguments = self._finish_arguments(adaptation)
         self.record = Carried(self._kept(self._programs.finish_stage(*arguments)), self.record.summary)
+
+    def _evaluate_arguments(self) -> tuple[Any, ...]:
+        return self._plan.kernel.evaluate, self._there, self._sent(self.record.chains.state.position)
 
     def _finish_arguments(self, adaptation: Adaptation) -> tuple[Any, ...]:
         kernel, *others = self._sent((self._plan.kernel, self.record.chains, adaptation))

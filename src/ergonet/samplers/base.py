@@ -6,10 +6,12 @@ trajectories exactly. Tuning is an argument, so adaptation never recompiles.
 """
 
 import abc
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 
 from ergonet._errors import SettingError
@@ -37,6 +39,12 @@ class State(eqx.Module):
     position: Position
     potential: Scalar
     gradient: Position
+
+
+def with_gradient(target: AbstractDensity, position: Position) -> State:
+    """A target at `position`: the potential and its gradient."""
+    potential, gradient = jax.value_and_grad(target.potential)(position)
+    return State(position=position, potential=potential, gradient=gradient)
 
 
 class Tuning(eqx.Module):
@@ -189,9 +197,22 @@ class AbstractKernel(AbstractSettings):
     def statistics(self) -> tuple[Statistic, ...]:
         """The declared statistics: `statistics(...)` of the record that `conclude` returns."""
 
-    @abc.abstractmethod
+    @property
+    def evaluate(self) -> Callable[[AbstractDensity, Position], State]:
+        """Evaluates a target where a chain is; kernels that share it share its compiled program."""
+        return with_gradient
+
+    def state_at(self, target: AbstractDensity, evaluated: State) -> State:
+        """The state of a chain that starts where `evaluate` has evaluated the target.
+
+        Raises:
+            CapabilityError: the target does not suit the kernel.
+        """
+        return evaluated
+
     def init(self, target: AbstractDensity, position: Position) -> State:
-        """The state of a chain at `position` (one gradient)."""
+        """The state of a chain that starts at `position` (one gradient)."""
+        return self.state_at(target, self.evaluate(target, position))
 
     @abc.abstractmethod
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Any:

@@ -55,12 +55,6 @@ class AbstractAdaptedKernel(AbstractKernel):
         )
 
 
-def first_state(target: AbstractDensity, position: Position) -> State:
-    """The state of a chain at `position` (one gradient)."""
-    potential, gradient = jax.value_and_grad(target.potential)(position)
-    return State(position=position, potential=potential, gradient=gradient)
-
-
 def refresh(key: PRNGKey, state: State) -> Phase:
     """A phase point at `state` with a resampled standard normal momentum."""
     momentum = jax.lax.optimization_barrier(jax.random.normal(key, state.position.shape, state.position.dtype))

@@ -9,6 +9,7 @@ Kim2018, Algorithm 2 (with one bounce only).
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -91,8 +92,12 @@ class ConstrainedHMC(AbstractKernel):
     def statistics(self) -> tuple[Statistic, ...]:
         return self.update.statistics()
 
-    def init(self, target: AbstractDensity, position: Position) -> State:
-        return self.update.init(target, position)
+    @property
+    def evaluate(self) -> Callable[[AbstractDensity, Position], State]:
+        return self.update.evaluate
+
+    def state_at(self, target: AbstractDensity, evaluated: State) -> State:
+        return self.update.state_at(target, evaluated)
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> eqx.Module:
         return self._inside.begin(key, target, state, tuning)

@@ -17,7 +17,7 @@ from ergonet.draws.statistics import Statistic, statistics
 from ergonet.hamiltonian.metric import IdentityMetric
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractKernel, State, TrajectoryInfo, Tuning, WarmupNeeds
-from ergonet.samplers.common import Proposal, first_state, refresh
+from ergonet.samplers.common import Proposal, refresh
 from ergonet.target.capabilities import BlockCurvature, CenteredCurvature, NonCenteredCurvature
 from ergonet.target.contract import AbstractDensity, require
 from ergonet.trajectory.split import Split, SplitTrajectory
@@ -84,9 +84,9 @@ class AbstractDynamical(AbstractKernel):
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(TrajectoryInfo)
 
-    def init(self, target: AbstractDensity, position: Position) -> State:
+    def state_at(self, target: AbstractDensity, evaluated: State) -> State:
         self.curvature(target)
-        return first_state(target, position)
+        return evaluated
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> SplitTrajectory:
         key_momentum, key_order, key_accept = jax.random.split(key, 3)

@@ -9,6 +9,7 @@ sections 3.2 to 3.5; Choo2000, chapter 3; Lau2018, Algorithm 15.
 """
 
 import abc
+from collections.abc import Callable
 from dataclasses import replace
 
 import equinox as eqx
@@ -129,10 +130,14 @@ class GibbsHMC(AbstractKernel):
     def statistics(self) -> tuple[Statistic, ...]:
         return self.update.statistics()
 
-    def init(self, target: AbstractDensity, position: Position) -> State:
+    @property
+    def evaluate(self) -> Callable[[AbstractDensity, Position], State]:
+        return self.update.evaluate
+
+    def state_at(self, target: AbstractDensity, evaluated: State) -> State:
         for kind in self.step_sizes.needs():
             require(target, kind, "GibbsHMC")
-        return self.update.init(target, position)
+        return self.update.state_at(target, evaluated)
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> GibbsTrajectory:
         blocks = _blocks(target)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from ergonet._numbers import Whole, like, optional_integer, optional_real, real
-from ergonet._types import Count, Flag, Position, PRNGKey, Scalar
+from ergonet._types import Count, Flag, PRNGKey, Scalar
 from ergonet.draws.statistics import Statistic, statistics
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
@@ -25,7 +25,7 @@ from ergonet.hamiltonian.phase import Phase, with_force
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractProposalInfo, State, TrajectoryInfo, Tuning
-from ergonet.samplers.common import AbstractAdaptedKernel, Proposal, first_state, refresh
+from ergonet.samplers.common import AbstractAdaptedKernel, Proposal, refresh
 from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.fixed import AnyPhase, Fixed, FixedTrajectory
 
@@ -62,9 +62,6 @@ class AbstractStatic(AbstractAdaptedKernel):
 
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(TrajectoryInfo)
-
-    def init(self, target: AbstractDensity, position: Position) -> State:
-        return first_state(target, position)
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> FixedTrajectory:
         drawn = self.draw_trajectory(key, state, tuning)

@@ -9,7 +9,7 @@ before and after each step, which adds nothing to W. References: Robnik2023; Rob
 import jax
 
 from ergonet._numbers import like, optional_integer, optional_real, real
-from ergonet._types import Position, PRNGKey
+from ergonet._types import PRNGKey
 from ergonet.draws.statistics import Statistic, statistics
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
@@ -76,9 +76,9 @@ class MAMS(AbstractStatic):
         steps = MicrocanonicalIntegrator(INTEGRATORS.resolve(integrator, owner="MAMS"))
         self.trajectory = Fixed(steps if memory is None else RefreshingIntegrator(steps))
 
-    def init(self, target: AbstractDensity, position: Position) -> State:
-        require_directions("MAMS", position)
-        return super().init(target, position)
+    def state_at(self, target: AbstractDensity, evaluated: State) -> State:
+        require_directions("MAMS", evaluated.position)
+        return super().state_at(target, evaluated)
 
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(WalkInfo)

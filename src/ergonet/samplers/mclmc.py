@@ -33,7 +33,7 @@ from ergonet.hamiltonian.microcanonical import (
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractInfo, AbstractKernel, EnergyVariance, State, Tuning, WarmupNeeds
-from ergonet.samplers.common import directed, first_state, require_directions
+from ergonet.samplers.common import directed, require_directions
 from ergonet.target.contract import AbstractDensity
 
 REFRESHED = 0.5  # of the memory, between two refreshments: normals for each step take a tenth of the time
@@ -135,10 +135,9 @@ class MCLMC(AbstractKernel):
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(MCLMCInfo)
 
-    def init(self, target: AbstractDensity, position: Position) -> DirectedState:
-        require_directions("MCLMC", position)
-        state = first_state(target, position)
-        return DirectedState(state.position, state.potential, state.gradient, jnp.zeros_like(position))
+    def state_at(self, target: AbstractDensity, evaluated: State) -> DirectedState:
+        require_directions("MCLMC", position := evaluated.position)
+        return DirectedState(position, evaluated.potential, evaluated.gradient, jnp.zeros_like(position))
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> MCLMCTrajectory:
         assert isinstance(state, DirectedState)

@@ -6,6 +6,7 @@ is rejected like any other and is not a divergence, since a walk steps over the 
 whose U(q') is NaN or -inf is rejected and counts as a divergence. References: Metropolis1953; RobertsGelmanGilks1997.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import equinox as eqx
@@ -65,8 +66,9 @@ class RandomWalk(AbstractAdaptedKernel):
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(WalkInfo)
 
-    def init(self, target: AbstractDensity, position: Position) -> State:
-        return _state(target, position)
+    @property
+    def evaluate(self) -> Callable[[AbstractDensity, Position], State]:
+        return _without_gradient
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> RandomWalkTrajectory:
         key_step, key_accept = jax.random.split(key)
@@ -82,7 +84,7 @@ class RandomWalk(AbstractAdaptedKernel):
     def advance(
         self, target: AbstractDensity, trajectory: RandomWalkTrajectory, tuning: Tuning
     ) -> RandomWalkTrajectory:
-        proposal = _state(target, trajectory.state.position + trajectory.step)
+        proposal = _without_gradient(target, trajectory.state.position + trajectory.step)
         return replace(trajectory, proposal=proposal, done=jnp.ones((), bool))
 
     def finished(self, trajectory: RandomWalkTrajectory) -> Flag:
@@ -111,6 +113,6 @@ class RandomWalk(AbstractAdaptedKernel):
         return trajectory.state.potential - trajectory.proposal.potential
 
 
-def _state(target: AbstractDensity, position: Position) -> State:
+def _without_gradient(target: AbstractDensity, position: Position) -> State:
     """A state without a gradient, which this kernel does not read."""
     return State(position=position, potential=target.potential(position), gradient=jnp.zeros_like(position))

@@ -3,13 +3,13 @@
 import equinox as eqx
 import jax.numpy as jnp
 
-from ergonet._types import Flag, Position, PRNGKey, Scalar
+from ergonet._types import Flag, PRNGKey, Scalar
 from ergonet.draws.statistics import Statistic, statistics
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.phase import with_force
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import State, TreeInfo, Tuning
-from ergonet.samplers.common import AbstractAdaptedKernel, first_state, probe_step, refresh
+from ergonet.samplers.common import AbstractAdaptedKernel, probe_step, refresh
 from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.doubling import Doubling, DoublingTrajectory
 
@@ -27,9 +27,6 @@ class AbstractTreeKernel(AbstractAdaptedKernel):
 
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(TreeInfo)
-
-    def init(self, target: AbstractDensity, position: Position) -> State:
-        return first_state(target, position)
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> DoublingTrajectory:
         return self.trajectory.begin(key, tuning.metric, with_force(refresh(key, state), tuning.metric))

@@ -6,6 +6,8 @@ e^-H. Averaging over a window smooths the energy error, so larger steps are acce
 of the whole trajectory draws from all of its states. References: Neal1994; Lau2018, section 2.2.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -90,8 +92,12 @@ class WindowedHMC(AbstractKernel):
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(TrajectoryInfo)
 
-    def init(self, target: AbstractDensity, position: Position) -> State:
-        return self.static.init(target, position)
+    @property
+    def evaluate(self) -> Callable[[AbstractDensity, Position], State]:
+        return self.static.evaluate
+
+    def state_at(self, target: AbstractDensity, evaluated: State) -> State:
+        return self.static.state_at(target, evaluated)
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> WindowedTrajectory:
         lengths = self.static.draw_trajectory(key, state, tuning)

@@ -101,12 +101,24 @@ def test_functions_are_smoother_where_rows_are_few_for_the_inputs():
     }
 
 
+def test_all_scales_are_learned_where_the_first_layer_has_more_weights_than_rows():
+    fewer, as_many = (default_for(Table("regression", rows, 8)).prior for rows in (127, 128))
+    assert as_many["*.weight"] == {"name": "normal", "scale": 0.5}
+    assert fewer == {
+        "layers.0.weight": as_many["layers.0.weight"],
+        "layers.4.weight": {"name": "normal-gamma", "width": 0.5, "alpha": 1.0, "group": "incoming"},
+        "*.weight": {"name": "normal-gamma", "width": 0.5, "alpha": 1.0, "group": "leaf"},
+        "*.bias": {"name": "normal", "scale": 1.0},
+    }
+
+
 @pytest.mark.parametrize("tables", [{}, {"network": {"bias": False}}])
-def test_learned_scales_suit_the_network(tables):
-    settings, learned = fitted_to(ROWS[:20], **tables)
+@pytest.mark.parametrize(("rows", "layers"), [(20, [0]), (15, range(5))])
+def test_learned_scales_suit_the_network(tables, rows, layers):
+    settings, learned = fitted_to(ROWS[:rows], **tables)
     model = build.model(settings, build.Task.of(learned))
-    assert model.facts()["prior"] == "NormalGamma and Normal"
-    assert set(model.prior.own()) == {"prior.layers.0.weight.log_precision"}
+    assert str(model.facts()["prior"]).startswith("NormalGamma")
+    assert set(model.prior.own()) == {f"prior.layers.{layer}.weight.log_precision" for layer in layers}
     scaled, _ = fitted_to(ROWS[:20], **tables, prior={"scale": 2.0})
     assert scaled.prior == {"name": "normal", "scale": 2.0, "mean": 0.0}
 

@@ -14,7 +14,7 @@ from ergonet.adaptation.metric import MetricLearner
 from ergonet.adaptation.stages import Stage, Warmup
 from ergonet.adaptation.step_size import StepSizeLearner
 from ergonet.hamiltonian.metric import first_metric
-from ergonet.inference.chains import finish_stage, first_record
+from ergonet.inference.chains import evaluate, finish_stage, first_record
 from tests.sampling import draw, gaussian_target
 
 
@@ -81,7 +81,8 @@ def test_a_metric_that_is_not_finite_leaves_the_one_before(name):
     step = StepSizeLearner(0.8)
     recipe = Warmup((Stage("metric", 50, (MetricLearner(), step)), Stage("step", 50, (step,))))
     stage = Adaptations.of(recipe, kernel.warmup()).stages[0]
-    record = first_record(kernel, target, stage, jax.random.key(0), jnp.ones(5))
+    here = evaluate(kernel.evaluate, target, jnp.ones(5))
+    record = first_record(kernel, target, stage, jax.random.key(0), here)
     moments = record.memories[0].moments
     broken = welford.Moments(count=moments.count + 50, mean=moments.mean, squares=moments.squares + jnp.inf)
     record = eqx.tree_at(lambda one: one.memories[0].moments, record, broken)

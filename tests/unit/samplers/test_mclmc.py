@@ -120,7 +120,9 @@ def test_a_step_that_is_not_finite_is_undone_and_the_chain_goes_on():
 def test_a_failed_step_turns_back():
     target = Target.from_logdensity(lambda q: jnp.where(jnp.sum(q**2) < 4, 0.0, jnp.nan), jnp.ones(3))
     kernel = MCLMC(num_steps=1, step_size=50.0, memory=1e9, metric="identity")
-    state = replace(kernel.init(target, jnp.ones(3)), direction=jnp.asarray([0.6, 0.0, 0.8]))
+    begun = kernel.init(target, jnp.ones(3))
+    assert isinstance(begun, DirectedState)
+    state = replace(begun, direction=jnp.asarray([0.6, 0.0, 0.8]))
     after, _ = run_transition(kernel, jax.random.key(0), target, state, kernel.tuning(target, jnp.ones(3)))
     assert isinstance(after, DirectedState)
     np.testing.assert_allclose(after.direction, -state.direction, atol=1e-2)

@@ -127,7 +127,8 @@ def test_a_chain_starts_around_its_start():
     target = terms_target()
     kernel = HMC(num_steps=2)
     idle = Adaptations.of(Warmup(()), kernel.warmup()).sampling
-    record = chains.start_chain(kernel, target, idle, jnp.zeros(4, jnp.uint32), jnp.ones(2))
+    start = chains.evaluate(kernel.evaluate, target, jnp.ones(2))
+    record = chains.start_chain(kernel, target, idle, jnp.zeros(4, jnp.uint32), start)
     np.testing.assert_allclose(record.reference.potential, target.potential(jnp.ones(2)), rtol=1e-6)
     assert abs(float(record.state.potential)) < 0.1
 
@@ -172,10 +173,11 @@ def test_vmapped_chains_have_reference_points_of_their_own():
     target, kernel = terms_target(), HMC(num_steps=4, step_size=0.003, metric="identity")
     numbers = [jnp.asarray([0, 0, chain, 0], jnp.uint32) for chain in range(2)]
     idle = Adaptations.of(Warmup(()), kernel.warmup()).sampling
-    starts = [chains.drawn_start(target, one) for one in numbers]
+    starts = [chains.evaluate(kernel.evaluate, target, chains.drawn_start(target, one)) for one in numbers]
     records = [chains.start_chain(kernel, target, idle, *each) for each in zip(numbers, starts, strict=True)]
     together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records)
-    together = batches.finish_stage(kernel, target, together, idle)
+    here = batches.evaluate(kernel.evaluate, target, together.state.position)
+    together = batches.finish_stage(kernel, target, here.around(together), idle)
     assert together.reference.potential[0] != together.reference.potential[1]
     _, draws = batches.advance_chain(kernel, target, together, idle, chains.Stretch.of(6, work=1, thin=2), capacity=3)
     for chain in range(2):
