@@ -106,8 +106,13 @@ def bounded(limits: Sequence[TimeLimit], jobs: Sequence[AbstractJob], work: Call
 
 def states_of(jobs: Sequence[AbstractJob]) -> np.ndarray:
     """Positions of the chains of all jobs, `[chain, dim]`."""
+    return by_chain(jobs, lambda job: job.positions)
+
+
+def by_chain(jobs: Sequence[AbstractJob], of_job: Callable[[AbstractJob], np.ndarray]) -> np.ndarray:
+    """An array `[chain, ...]` of each job as one, in the order of the chains."""
     order = np.argsort([chain for job in jobs for chain in job.chains])
-    return np.concatenate([job.positions for job in jobs])[order]
+    return np.concatenate([of_job(job) for job in jobs])[order]
 
 
 class Diverged(AbstractStopRule):

@@ -8,13 +8,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from ergonet._checks import LARGEST_COUNT
 from ergonet._keys import key_of_words, seed_words
-from ergonet._types import Array, Count, Float, Int, Scalar, UInt
+from ergonet._types import Array, Count, Int, Scalar, UInt
 from ergonet.draws.recorder import Chunk
 from ergonet.draws.statistics import LP
 from ergonet.execution.threads import options
@@ -28,9 +26,6 @@ from ergonet.target.contract import AbstractTarget, Missing
 from ergonet.target.padding import mean_of_rows
 from ergonet.target.shards import RowShards
 
-SHARES = 1.0, 0.5, 0.25, 0.125
-"""Shares of drawn initial values, one of which the optimizer starts from: draws of a wide prior give huge outputs."""
-TOLERANCE = 1.0  # nats per row that a larger share may cost: small weights of many layers have small gradients
 STEPS_PER_EPOCH = 10  # of a target without rows, whose density is one
 
 
@@ -56,19 +51,10 @@ class PosteriorLoss(AbstractLoss):
         return -mean_of_rows(found, count)
 
 
-def begin_chain(
-    made: Training, numbers: UInt[Array, "3"], order: Any, position: Array, shares: Float[Array, "share"]
-) -> Member:
-    """A chain at its initial values, or at the largest share of them with hardly less than the highest density.
-
-    `numbers` are the low and the high word of the seed, and the index of the chain.
-    """
+def begin_chain(made: Training, numbers: UInt[Array, "3"], order: Any, position: Array) -> Member:
+    """A chain at its initial values; `numbers` are the low and the high word of the seed, and its index."""
     low, high, chain = numbers
-    nothing, none = jnp.zeros((0,), jnp.int32), jnp.zeros((), jnp.int32)
-    found = lax.map(lambda share: made.loss.on_held_out(made.target, share * position, nothing, none), shares)
-    found = jnp.where(jnp.isfinite(found), found, jnp.inf)
-    best = shares[jnp.argmax(found <= jnp.min(found) + TOLERANCE)]
-    return training.begin(made, jax.random.fold_in(key_of_words(low, high), chain), order, best * position)
+    return training.begin(made, jax.random.fold_in(key_of_words(low, high), chain), order, position)
 
 
 @dataclass(frozen=True)
@@ -84,7 +70,7 @@ def programs(platform: str, *, is_batched: bool) -> Programs:
     """The programs for one chain, or for vmapped chains."""
     begin, train = begin_chain, training.train
     if is_batched:
-        begin = eqx.filter_vmap(begin, in_axes=(None, 0, 0, 0, None))
+        begin = eqx.filter_vmap(begin, in_axes=(None, 0, 0, 0))
         train = eqx.filter_vmap(train, in_axes=(None, 0, None, None))
     return Programs(
         begin=eqx.filter_jit(begin, **options(platform, effort=0)),
@@ -101,7 +87,6 @@ class TrainingPlan:
         stopping: when training stops.
         validation: fraction of the rows that each chain holds out, in [0, 1).
         init: initial values `[chain, dim]`.
-        is_drawn: whether these were drawn by the target, so that a share of them will do.
         seed: seed of the held-out rows and of the orders of minibatches.
     """
 
@@ -109,7 +94,6 @@ class TrainingPlan:
     stopping: EarlyStopping
     validation: float
     init: np.ndarray
-    is_drawn: bool
     seed: int
 
     def split(self, target: AbstractTarget) -> Split:
@@ -197,8 +181,7 @@ class TrainingJob(AbstractJob):
         order = tuple(np.stack(parts) for parts in zip(*orders, strict=True))
         each = numbers, order, np.stack([self._plan.init[chain] for chain in self.chains])
         there = jax.device_put(each if self._is_batched else jax.tree.map(lambda leaf: leaf[0], each), self._device)
-        shares = np.asarray(SHARES if self._plan.is_drawn else (1.0,), self._plan.init.dtype)
-        self.record = self._programs.begin(self._made, *there, shares)
+        self.record = self._programs.begin(self._made, *there)
 
     def fields(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         return {LP.name: ((), self.record.position.dtype), "gradients": ((), np.dtype(np.int32))}

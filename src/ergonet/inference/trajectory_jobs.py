@@ -124,6 +124,11 @@ class TrajectoryJob(AbstractJob):
         return self.once(self._placed, self._device)
 
     @property
+    def _home(self) -> Any:
+        """Where the job has its record between calls."""
+        return self._device.home if isinstance(self._device, RowShards) else self._device
+
+    @property
     def _whole(self) -> AbstractTarget:
         """The target with all its rows, on the device of the job."""
         return self.target if isinstance(self._device, RowShards) else self._there
@@ -180,6 +185,12 @@ class TrajectoryJob(AbstractJob):
     def positions(self) -> np.ndarray:
         return np.atleast_2d(np.asarray(self.record.chains.state.position))
 
+    def potentials(self, positions: np.ndarray) -> np.ndarray:
+        """Potentials of the target at a position for each chain, `[chain]`."""
+        there = jax.device_put(positions if self._is_batched else positions[0], self._home)
+        found = self._programs.evaluate(self._plan.kernel.evaluate, self._whole, there)
+        return np.atleast_1d(np.asarray(found.reference.potential) + np.asarray(found.state.potential))
+
     def start(self) -> None:
         records = [self._start(chain) for chain in self.chains]
         together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if self._is_batched else records[0]
@@ -197,15 +208,15 @@ class TrajectoryJob(AbstractJob):
         record = None
         for attempt in range(MOST_TRIES if given is None else 1):
             numbers = np.asarray([*seed_words(seed), chain, attempt], np.uint32)
-            position = self._near(of_one.draw(self.target, numbers) if given is None else jax.device_put(given))
-            there = of_one.evaluate(plan.kernel.evaluate, self._whole, on_device(self._device, position))
+            position = self._near(of_one.draw(self.target, numbers) if given is None else given)
+            there = of_one.evaluate(plan.kernel.evaluate, self._whole, jax.device_put(position, self._home))
             record = of_one.start(plan.kernel, self._whole, plan.adaptations.search, numbers, there)
             if np.isfinite(record.state.potential) and np.all(np.isfinite(record.state.gradient)):
                 return record
         assert record is not None
         raise _no_start(self.target, chain, record.state.position, is_given=given is not None)
 
-    def _near(self, position: Array) -> Array:
+    def _near(self, position: Any) -> Any:
         """Where a chain starts for a position, by a program for kernels that confine it."""
         kernel = self._plan.kernel
         confine = type(kernel).start_near

@@ -24,22 +24,35 @@ from ergonet.draws.retention import Every
 from ergonet.draws.store import MemoryStore
 from ergonet.execution.threads import worker_pool
 from ergonet.inference.devices import Placement, place
-from ergonet.inference.drive import Diverged, TimeLimit, bounded, compile_programs, drive, search_steps, states_of
+from ergonet.inference.drive import (
+    Diverged,
+    TimeLimit,
+    bounded,
+    by_chain,
+    compile_programs,
+    drive,
+    search_steps,
+    states_of,
+)
 from ergonet.inference.jobs import AbstractJob, RunPlan
 from ergonet.inference.progress import WARM_START, AbstractProgress, Tick, choose_progress
 from ergonet.inference.training import EarlyStopping
 from ergonet.inference.training_jobs import TrainingPlan, training_jobs
-from ergonet.inference.trajectory_jobs import TrajectoryPlan, trajectory_jobs
+from ergonet.inference.trajectory_jobs import TrajectoryJob, TrajectoryPlan, trajectory_jobs
 from ergonet.inference.validation import is_streamed, validate_init, validate_numbers, validate_target
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.mclmc import MCLMC
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.stochastic.optimizers import Adam, Optimizer
-from ergonet.target.contract import AbstractTarget
+from ergonet.target.capabilities import Rows
+from ergonet.target.contract import AbstractTarget, Missing
 
 PURPOSE = 1  # of the seed that warm starts derive from that of the run
 RATE, BATCH, PATIENCE = 0.005, 32, 100
+SHARES = 1.0, 0.5, 0.25, 0.125
+"""Shares of drawn initial values, one of which the optimizer starts from: draws of a wide prior give huge outputs."""
+TOLERANCE = 1.0  # nats per row that a larger share may cost: small weights of many layers have small gradients
 ADAM = Adam(learning_rate=RATE, batch_size=BATCH)
 
 
@@ -178,7 +191,8 @@ class WarmStart(AbstractSettings):
         began, target = time.perf_counter(), jobs[0].target
         own, stages = derived_seed(seed, PURPOSE), Stages(around)
         stopping = EarlyStopping(np.asarray(self.patience, np.int32), np.asarray(self.most_epochs, np.int32))
-        plan = TrainingPlan(self.optimizer, stopping, self.validation, states_of(jobs), is_drawn, own)
+        starts = _shrunk(jobs, target) if is_drawn else states_of(jobs)
+        plan = TrainingPlan(self.optimizer, stopping, self.validation, starts, own)
         trained = stages.run(training_jobs(plan, target, around.placement))
         positions, origins = states_of(trained), [job.tuning() for job in trained]
         if self.then is not None:
@@ -346,6 +360,21 @@ def adam_then_mclmc(
         then=MCLMC(metric="identity", first_energy_variance=0.1, energy_variance=1e-3),
         num_transitions=num_transitions,
     )
+
+
+def _shrunk(jobs: Sequence[AbstractJob], target: AbstractTarget) -> np.ndarray:
+    """The largest share of the starts of each chain with hardly less than the highest density, `[chain, dim]`."""
+    data = target.capability(Rows)
+    num_rows = 1 if isinstance(data, Missing) else data.num_rows
+
+    def of_job(job: AbstractJob) -> np.ndarray:
+        assert isinstance(job, TrajectoryJob)
+        shares = np.asarray(SHARES, job.positions.dtype)
+        losses = np.stack([job.potentials(share * job.positions) for share in shares]) / num_rows
+        losses[~np.isfinite(losses)] = np.inf
+        return shares[np.argmax(losses <= losses.min(0) + TOLERANCE, axis=0)][:, None] * job.positions
+
+    return by_chain(jobs, of_job)
 
 
 def _in_one_line(part: Any) -> str:
