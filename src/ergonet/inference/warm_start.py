@@ -191,7 +191,7 @@ class WarmStart(AbstractSettings):
         began, target = time.perf_counter(), jobs[0].target
         own, stages = derived_seed(seed, PURPOSE), Stages(around)
         stopping = EarlyStopping(np.asarray(self.patience, np.int32), np.asarray(self.most_epochs, np.int32))
-        starts = _shrunk(jobs, target) if is_drawn else states_of(jobs)
+        starts = bounded(around.limits, jobs, lambda: _shrunk(jobs, target)) if is_drawn else states_of(jobs)
         plan = TrainingPlan(self.optimizer, stopping, self.validation, starts, own)
         trained = stages.run(training_jobs(plan, target, around.placement))
         positions, origins = states_of(trained), [job.tuning() for job in trained]
