@@ -133,6 +133,15 @@ def test_a_chain_starts_around_its_start():
     assert abs(float(record.state.potential)) < 0.1
 
 
+def test_the_end_of_a_stage_moves_the_reference_point():
+    """Float32 resolves the potential at the start, 9e7, to 8."""
+    start = jnp.full(2, 30.0)
+    settings = {"num_chains": 1, "num_warmup": 60, "num_draws": 20, "seed": 0, "init": start, "progress": False}
+    samples = ergonet.sample(terms_target(), HMC(num_steps=4), **settings)
+    errors = np.abs(samples.stats["energy_error"])
+    assert np.sum((errors > 0) & (errors < 1)) > 5
+
+
 @pytest.mark.parametrize(("thin", "num_warmup"), [(2, 60), slow((1, 0))])
 def test_draws_have_whole_potentials(thin, num_warmup):
     target = terms_target()
