@@ -164,7 +164,7 @@ def test_report_and_diagnose_read_the_run(regression, ergonet, folder):
 def test_digits_have_their_own_split(digits, folder):
     record = RunRecord.load(folder / "digits-run")
     assert (record.metrics["num_train"], record.metrics["num_test"], record.metrics["dim"]) == (500, 500, 2590)
-    assert record.settings["network"] == {"hidden": [35], "activation": "tanh", "bias": False}
+    assert record.settings["network"] == {"hidden": [35], "activation": "tanh", "bias": False, "direct": False}
     assert record.evaluation["images"].shape == (500, 8, 8)
     assert record.metrics["test"]["error"] < 0.5
     assert (record.evaluation["epistemic"] >= 0).all()

@@ -66,7 +66,7 @@ def test_gray_images_from_fit_to_prediction(ergonet, gray, folder):
     assert record.metrics["dim"] == 784 * 4 + 4 + 4 * 10 + 10
     assert record.metrics["data"]["classes"][9] == "ankle boot"
     assert record.settings["data"]["folder"] == "data"
-    assert record.settings["network"] == {"hidden": [4], "activation": "relu", "bias": True}
+    assert record.settings["network"] == {"hidden": [4], "activation": "relu", "bias": True, "direct": False}
     pixels, labels = gray["t10k"]
     np.testing.assert_array_equal(record.evaluation["images"], pixels)
     assert "data:image/png;base64," in (folder / "fashion-mnist-run" / "report.html").read_text()

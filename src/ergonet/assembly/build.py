@@ -26,7 +26,7 @@ from ergonet.inference.until import Until
 from ergonet.models.embedding import EmbeddedMLP
 from ergonet.models.likelihood import AbstractLikelihood, Gaussian, HeteroscedasticGaussian
 from ergonet.models.likelihoods.classes import Bernoulli
-from ergonet.models.network import MLP
+from ergonet.models.network import DIRECT, MLP
 from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.models.prior import AbstractPrior
 from ergonet.models.registry import ACTIVATIONS, LIKELIHOODS, PRIORS
@@ -85,10 +85,9 @@ def model(settings: ModelSettings, task: Task) -> BayesianNetwork:
     chosen, network = likelihood(settings.likelihood, task), settings.network
     sizes = (task.num_inputs, *(network.hidden or ()), chosen.num_outputs(task.num_targets))
     weights, activation = prior(settings.prior, task, network), network.activation or PLAIN_ACTIVATION
-    if task.embeddings:
-        embedded = EmbeddedMLP(sizes, task.embeddings, activation=activation, bias=network.bias)
-        return BayesianNetwork(embedded, weights, chosen)
-    return BayesianNetwork(MLP(sizes, activation=activation, bias=network.bias), weights, chosen)
+    parts: dict[str, Any] = {"activation": activation, "bias": network.bias, "direct": network.direct}
+    perceptron = EmbeddedMLP(sizes, task.embeddings, **parts) if task.embeddings else MLP(sizes, **parts)
+    return BayesianNetwork(perceptron, weights, chosen)
 
 
 def kernel(settings: ModelSettings) -> "AbstractKernel | AbstractMinibatchKernel":
@@ -119,7 +118,8 @@ def _default_prior(choice: Any, task: Task, network: NetworkSettings) -> Any:
 
     It is N(0, 1 / fan_in) for weights and N(0, 1) for biases, with output weights wider by the factor
     `OUTPUT_SCALE` or the chosen scale. This gives functions with a spread of one or two standard deviations of a scaled
-    target, or logits of about 2.5. Weights out of the inputs have the prior `inputs` instead, if that is chosen.
+    target, or logits of about 2.5. Weights out of the inputs have the prior `inputs` instead, if that is chosen; direct
+    connections to the outputs keep theirs.
     """
     chosen = {} if choice is None else choice
     if not changes_the_default(chosen):
@@ -131,6 +131,8 @@ def _default_prior(choice: Any, task: Task, network: NetworkSettings) -> Any:
         table["embeddings.*.weight"] = {"name": "normal", "scale": 1.0}
     if "inputs" in chosen:
         table["layers.0.weight"] = chosen["inputs"]
+    if network.direct:
+        table[DIRECT] = {"name": "fan-in-normal", "scale": 1.0}
     if hidden and not ("inputs" in chosen and len(hidden) == 1):
         table["*.weight"] = {"name": "fan-in-normal", "scale": 1.0}
     if network.bias:
@@ -314,7 +316,8 @@ def _merged(default: Mapping[str, Any], given: Any) -> Any:
 def _chosen_prior(given: Any, default: Default, network: NetworkSettings) -> Any:
     """The default, perhaps with other settings; a name, an object and priors by pattern take its place."""
     if not given:
-        return {key: one for key, one in default.prior.items() if network.bias or not key.endswith(".bias")}
+        absent = {"*.bias": not network.bias, DIRECT: not network.direct}
+        return {pattern: one for pattern, one in default.prior.items() if not absent.get(pattern)}
     if not changes_the_default(given):
         return given
     is_by_pattern = not changes_the_default(default.prior) and "name" not in default.prior

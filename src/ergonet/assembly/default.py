@@ -128,7 +128,7 @@ ONE_LAYER_KERNEL: Final[Mapping[str, Any]] = {"name": USUAL_KERNEL, "metric": "d
 ONE_LAYER: Final[Mapping[str, Any]] = {
     "num_chains": 4,
     "num_warmup": 300,
-    "num_draws": 500,
+    "num_draws": 1000,
     "warm_start": "adam",
 }
 """The run of a network of one layer, whose chains find the same predictions."""
@@ -187,13 +187,18 @@ def _ensemble(num_rows: int) -> dict[str, Any]:
 
 
 def _smooth_prior(table: Table) -> dict[str, Any]:
-    """The prior of `DEEP` layers with a learned scale for each input, by the patterns of its leaves."""
+    """The prior of `DEEP` layers with a learned scale for each input, by the patterns of its leaves.
+
+    Direct connections, which the user may have chosen, have a scale for each output. With one for each input they would
+    follow the noise of few rows.
+    """
     width = WIDTH / sqrt(DEEP[-1])
     others: dict[str, Any] = {"*.weight": {"name": "normal", "scale": width}}
     if table.num_rows < table.num_inputs * DEEP[0]:
         last = f"layers.{len(DEEP)}.weight"
         others = {last: _learned(width, 1.0, "incoming"), "*.weight": _learned(width, 1.0, "leaf")}
-    return {"layers.0.weight": _by_input(WIDTH, 1.0, table), **others, "*.bias": WIDE_PRIOR}
+    direct = _learned(1 / sqrt(max(table.num_inputs, 1)), 1.0, "incoming")
+    return {"layers.0.weight": _by_input(WIDTH, 1.0, table), "direct.weight": direct, **others, "*.bias": WIDE_PRIOR}
 
 
 def _by_input(width: float, alpha: float, table: Table) -> dict[str, Any]:

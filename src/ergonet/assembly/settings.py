@@ -121,6 +121,7 @@ class NetworkSettings:
         None, rules.text(*ACTIVATIONS.names()), f"One of {ACTIVATIONS.listed()}", form=BY_TABLE, metavar="NAME"
     )
     bias: bool = setting(True, rules.switch(), "Whether layers have biases")
+    direct: bool = setting(False, rules.switch(), "Whether inputs are connected to the outputs directly, too")
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class Fallback:
         likelihood = "categorical" if sd is None else "gaussian" if len(sd) == 1 else "heteroscedastic-gaussian"
         return replace(
             settings,
-            network=replace(settings.network, hidden=(), bias=True),
+            network=replace(settings.network, hidden=(), bias=True, direct=False),
             prior={"name": "normal"},
             likelihood={"name": likelihood},
         )

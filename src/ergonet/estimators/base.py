@@ -58,6 +58,7 @@ class BayesianEstimator(BaseEstimator):
     hidden: Any = parameter_of(NetworkSettings, "hidden")
     activation: str | Any = parameter_of(NetworkSettings, "activation")
     bias: bool | Any = parameter_of(NetworkSettings, "bias")
+    direct: bool | Any = parameter_of(NetworkSettings, "direct")
     prior: Any = parameter(
         None,
         f"None: that of the default network; with `hidden`, N(0, 1 / fan_in) for weights and N(0, 1) for biases, with "
@@ -215,7 +216,7 @@ class BayesianEstimator(BaseEstimator):
 
     def model_settings(self) -> ModelSettings:
         """The settings of the model and the sampler, from the parameters."""
-        chosen = {one: getattr(self, one) for one in ("hidden", "activation", "bias")}
+        chosen = {one: getattr(self, one) for one in ("hidden", "activation", "bias", "direct")}
         network = NetworkSettings(**read_table(NetworkSettings, chosen, lambda name: f"`{name}`"))
         likelihood = self.likelihood
         if isinstance(likelihood, str | Mapping):

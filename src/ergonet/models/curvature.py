@@ -81,6 +81,8 @@ class NetworkCurvature(CenteredCurvature, NonCenteredCurvature):
         """Why there are no curvatures of the weights given the hyperparameters; hierarchical priors have them, too."""
         if not isinstance(self.network, MLP):
             return f"curvatures are known for an `MLP`, not for {type(self.network).__name__}"
+        if self.network.direct:
+            return "curvatures are not known for direct connections from inputs to outputs"
         if self.network.activation not in BOUNDED:
             return (
                 f"curvatures need an activation between -1 and 1 ({', '.join(BOUNDED)}), not {self.network.activation}"

@@ -23,7 +23,15 @@ class EmbeddedMLP(AbstractNetwork):
     widths: tuple[int, ...] = eqx.field(static=True)
     perceptron: MLP
 
-    def __init__(self, sizes: Sequence[int], levels: Sequence[int], *, activation: str = "tanh", bias: bool = True):
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        levels: Sequence[int],
+        *,
+        activation: str = "tanh",
+        bias: bool = True,
+        direct: bool = False,
+    ):
         """Check and keep the settings.
 
         Args:
@@ -31,6 +39,7 @@ class EmbeddedMLP(AbstractNetwork):
             levels: rows of each table; the inputs that index them are the last ones.
             activation: as of `MLP`.
             bias: as of `MLP`.
+            direct: as of `MLP`; embeddings are connected, too.
 
         Raises:
             SettingError: as of `MLP`.
@@ -38,7 +47,7 @@ class EmbeddedMLP(AbstractNetwork):
         self.levels = tuple(levels)
         self.widths = tuple(width(one) for one in self.levels)
         inputs = sizes[0] - len(self.levels) + sum(self.widths)
-        self.perceptron = MLP((inputs, *sizes[1:]), activation=activation, bias=bias)
+        self.perceptron = MLP((inputs, *sizes[1:]), activation=activation, bias=bias, direct=direct)
 
     @property
     def sizes(self) -> tuple[int, ...]:

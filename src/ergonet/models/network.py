@@ -22,6 +22,7 @@ from ergonet.models.registry import ACTIVATIONS
 
 Weights = Mapping[str, Array]
 SMALL_PRODUCT = 2048  # multiplications; on a CPU, calling a matrix product costs more than this many
+DIRECT = "direct.weight"  # path of the weights from inputs to outputs
 MOST_WEIGHTS = 2**31 - 1  # positions are indexed by 32 bits
 
 
@@ -80,24 +81,34 @@ class MLP(AbstractNetwork):
     """A multilayer perceptron of any depth with a linear output.
 
     `MLP((64, 35, 10), activation="tanh", bias=False)` has 64 inputs, 35 hidden units and 10 outputs. Weights are
-    named `layers.0.weight` `[out, in]` and `layers.0.bias` `[out]`.
+    named `layers.0.weight` `[out, in]` and `layers.0.bias` `[out]`. Direct connections from the inputs to the outputs
+    (Neal1996, section 1.1.2), `direct.weight` `[out, in]`, leave only what is not linear to the hidden layers.
     """
 
     sizes: tuple[int, ...] = eqx.field(static=True)
     activation: str = eqx.field(static=True)
     bias: bool = eqx.field(static=True)
+    direct: bool = eqx.field(static=True)
 
-    def __init__(self, sizes: Sequence[int], *, activation: str = "tanh", bias: bool | Any = True):
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        *,
+        activation: str = "tanh",
+        bias: bool | Any = True,
+        direct: bool | Any = False,
+    ):
         """Check and keep the settings.
 
         Args:
             sizes: units of each layer from inputs to outputs, at least two positive integers.
             activation: of the hidden layers, by name.
             bias: whether every layer has a bias.
+            direct: whether inputs are connected to the outputs directly, too.
 
         Raises:
             SettingError: a size is not a positive integer, there are too many weights, the activation is not known, or
-                `bias` is not a boolean.
+                `bias` or `direct` is not a boolean, or there is no hidden layer beside direct connections.
         """
         sizes = tuple(sizes)
         if len(sizes) < 2:
@@ -107,10 +118,16 @@ class MLP(AbstractNetwork):
                 raise SettingError(
                     f"`MLP(sizes=...)` must contain integers of at least 1, got {shown(size)} in {shown(sizes)}."
                 )
-        if not isinstance(bias, bool | np.bool_):
-            raise SettingError(f"`MLP(bias=...)` must be True or False, got {bias!r}.")
+        for name, value in {"bias": bias, "direct": direct}.items():
+            if not isinstance(value, bool | np.bool_):
+                raise SettingError(f"`MLP({name}=...)` must be True or False, got {value!r}.")
+        if direct and len(sizes) == 2:
+            raise SettingError(
+                f"`MLP(direct=True)` needs a hidden layer, got sizes {sizes}: without one, all connections are direct."
+            )
         ACTIVATIONS.entry(activation)
         num_weights = sum((int(units) + 1) * int(out) for units, out in itertools.pairwise(sizes))
+        num_weights += int(sizes[0]) * int(sizes[-1]) if direct else 0
         if num_weights > MOST_WEIGHTS:
             raise SettingError(
                 f"`MLP(sizes=...)` would have {shown(num_weights)} weights, got {shown(sizes)}; at most {MOST_WEIGHTS} "
@@ -119,6 +136,7 @@ class MLP(AbstractNetwork):
         self.sizes = tuple(int(size) for size in sizes)
         self.activation = activation
         self.bias = bool(bias)
+        self.direct = bool(direct)
 
     def leaves(self) -> dict[str, Leaf]:
         found = {}
@@ -126,6 +144,8 @@ class MLP(AbstractNetwork):
             found[f"layers.{layer}.weight"] = Leaf(shape=(out, fan_in), fan_in=fan_in)
             if self.bias:
                 found[f"layers.{layer}.bias"] = Leaf(shape=(out,), fan_in=1)
+        if self.direct:
+            found[DIRECT] = Leaf(shape=(self.sizes[-1], self.sizes[0]), fan_in=self.sizes[0])
         return found
 
     def prepare(self, x: AnyArray) -> Any:
@@ -145,7 +165,7 @@ class MLP(AbstractNetwork):
             values = product(weights[f"layers.{layer}.weight"], act(values) if layer else values)
             if self.bias:
                 values = values + weights[f"layers.{layer}.bias"][:, None]
-        return values
+        return values + product(weights[DIRECT], inputs) if self.direct else values
 
 
 def product(left: Float[Array, "m k"], right: Float[Array, "k n"]) -> Float[Array, "m n"]:

@@ -20,7 +20,7 @@ from ergonet.draws.quantities import draw_weights
 from ergonet.draws.samples import Samples
 from ergonet.models.likelihood import AbstractHeteroscedastic, Gaussian, HeteroscedasticStudentT
 from ergonet.models.likelihoods.classes import Bernoulli, Categorical
-from ergonet.models.network import MLP
+from ergonet.models.network import DIRECT, MLP
 from ergonet.models.network_posterior import BayesianNetwork
 
 OPSET, FORMAT = 20, 10  # versions of the operators and of the file, of 2023 and 2024
@@ -194,6 +194,8 @@ def _forward(graph: _Graph, network: MLP, weights: dict[str, np.ndarray], inputs
         values = graph.add("MatMul", graph.constant(weights[f"layers.{layer}.weight"]), values)
         if network.bias:
             values = graph.add("Add", values, graph.constant(weights[f"layers.{layer}.bias"][:, :, None]))
+    if network.direct:
+        values = graph.add("Add", values, graph.add("MatMul", graph.constant(weights[DIRECT]), inputs))
     return values
 
 

@@ -53,7 +53,8 @@ def _network(model: BayesianNetwork) -> str:
     if not isinstance(network, MLP):
         return f"{type(network).__name__}, {weights} weights"
     sizes = "-".join(map(str, network.sizes))
-    return f"{sizes}, {network.activation}, {'with' if network.bias else 'without'} biases, {weights} weights"
+    direct = ", direct connections" if network.direct else ""
+    return f"{sizes}, {network.activation}, {'with' if network.bias else 'without'} biases{direct}, {weights} weights"
 
 
 def _beyond(preprocessing: Preprocessing) -> str:

@@ -96,6 +96,7 @@ def test_functions_are_smoother_where_rows_are_few_for_the_inputs():
     assert enough == default_for(Table("regression", 10**6, 1)).prior == {"name": "normal", "scale": 1.0}
     assert few == {
         "layers.0.weight": {"name": "normal-gamma", "width": 2 / np.sqrt(8), "alpha": 1.0, "group": "input"},
+        "direct.weight": {"name": "normal-gamma", "width": 1 / np.sqrt(8), "alpha": 1.0, "group": "incoming"},
         "*.weight": {"name": "normal", "scale": 0.5},
         "*.bias": {"name": "normal", "scale": 1.0},
     }
@@ -106,20 +107,22 @@ def test_all_scales_are_learned_where_the_first_layer_has_more_weights_than_rows
     assert as_many["*.weight"] == {"name": "normal", "scale": 0.5}
     assert fewer == {
         "layers.0.weight": as_many["layers.0.weight"],
+        "direct.weight": as_many["direct.weight"],
         "layers.4.weight": {"name": "normal-gamma", "width": 0.5, "alpha": 1.0, "group": "incoming"},
         "*.weight": {"name": "normal-gamma", "width": 0.5, "alpha": 1.0, "group": "leaf"},
         "*.bias": {"name": "normal", "scale": 1.0},
     }
 
 
-@pytest.mark.parametrize("tables", [{}, {"network": {"bias": False}}])
+@pytest.mark.parametrize("tables", [{}, {"network": {"bias": False}}, {"network": {"direct": True}}])
 @pytest.mark.parametrize(("rows", "layers"), [(20, [0]), (15, range(5))])
 def test_learned_scales_suit_the_network(tables, rows, layers):
     settings, learned = fitted_to(ROWS[:rows], **tables)
     model = build.model(settings, build.Task.of(learned))
-    are_all_learned = rows == 15 and tables
+    are_all_learned = rows == 15 and not settings.network.bias
     assert model.facts()["prior"] == ("NormalGamma" if are_all_learned else "NormalGamma and Normal")
-    assert set(model.prior.own()) == {f"prior.layers.{layer}.weight.log_precision" for layer in layers}
+    parts = [*[f"layers.{layer}" for layer in layers], *["direct"] * settings.network.direct]
+    assert set(model.prior.own()) == {f"prior.{part}.weight.log_precision" for part in parts}
     scaled, _ = fitted_to(ROWS[:20], **tables, prior={"scale": 2.0})
     assert scaled.prior == {"name": "normal", "scale": 2.0, "mean": 0.0}
 

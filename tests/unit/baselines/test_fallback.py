@@ -21,7 +21,7 @@ TARGETS = X @ RNG.normal(size=(3, 2)) + [0.5, 1.0] + RNG.normal(size=(60, 2)) * 
 def fall_back(y, num_classes, num_targets):
     task = Task("classification" if num_classes else "regression", 3, num_targets, (1.0,) * num_targets)
     found = fallback.fall_back(TimeLimitError("too slow"), Rows(X, y, num_classes), task=task.kind, seed=7)
-    settings = found.settings(ModelSettings(network=NetworkSettings(hidden=(9,), bias=False)))
+    settings = found.settings(ModelSettings(network=NetworkSettings(hidden=(9,), bias=False, direct=True)))
     return found, build.model(settings, task)
 
 

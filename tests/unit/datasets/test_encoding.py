@@ -242,6 +242,13 @@ def test_width_of_embeddings():
         EmbeddedMLP((2, 4, 1), (7,)).prepare(np.ones((3, 5)))
 
 
+def test_direct_connections_lead_from_embeddings_to_the_outputs():
+    network = EmbeddedMLP((2, 4, 1), (7,), direct=True)
+    weights = {path: jnp.ones(leaf.shape) for path, leaf in network.leaves().items()}
+    x, without = network.prepare(jnp.array([[3.0, 5.0]])), {**weights, "direct.weight": jnp.zeros((1, 3))}
+    assert float(network.apply(weights, x)[0, 0] - network.apply(without, x)[0, 0]) == pytest.approx(3 + 2)
+
+
 def test_runs_of_older_versions_refuse_unseen_categories():
     record = learned(Choices(columns=["city"])).to_dict()
     old = {**record, "version": 1, "categories": {"city": ["Bern", "Thun", "Visp"]}}

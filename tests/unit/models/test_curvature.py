@@ -256,6 +256,7 @@ def test_the_curvature_of_precisions_is_the_second_derivative_where_it_was_taken
     ("network", "prior", "likelihood", "complaint"),
     [
         (MLP((2, 3, 1), activation="relu"), by_leaf("centered"), likelihoods.Gaussian(), "relu"),
+        (MLP((2, 3, 1), direct=True), by_leaf("centered"), likelihoods.Gaussian(), "direct connections"),
         (MLP((2, 3, 1)), by_leaf("non-centered"), likelihoods.Gaussian(), "parametrization='centered'"),
         (MLP((2, 3, 1)), priors.Horseshoe(), likelihoods.Gaussian(), "Horseshoe"),
         (MLP((2, 3, 1)), priors.Laplace(), likelihoods.Gaussian(), "Laplace"),

@@ -328,18 +328,19 @@ def random_weights(network, seed=0):
     return {path: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32) for path, leaf in network.leaves().items()}
 
 
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("bias", "direct"), [(True, False), (False, False), (True, True)])
 @pytest.mark.parametrize("name", cases(ACTIVATIONS.names(), quick=["tanh", "relu"]))
-@pytest.mark.parametrize("sizes", [slow(((3, 2),)), slow(((3, 5, 2),)), (3, 4, 6, 1)])
+@pytest.mark.parametrize("sizes", [slow(((3, 2),)), (3, 5, 2), (3, 4, 6, 1)])
 @pytest.mark.parametrize("num_rows", [8, SMALL_PRODUCT])
-def test_a_network_is_the_plain_one_with_rows_first(num_rows, sizes, name, bias):
-    network = MLP(sizes, activation=name, bias=bias)
+def test_a_network_is_the_plain_one_with_rows_first(num_rows, sizes, name, bias, direct):
+    network = MLP(sizes, activation=name, bias=bias, direct=direct and len(sizes) > 2)
     weights, x = random_weights(network), np.random.default_rng(6).normal(size=(num_rows, 3)).astype(np.float32)
     values = x
     for layer in range(len(sizes) - 1):
         values = PLAIN[name](values) if layer else values
         values = values @ np.asarray(weights[f"layers.{layer}.weight"]).T
         values = values + np.asarray(weights[f"layers.{layer}.bias"]) if bias else values
+    values = values + x @ np.asarray(weights["direct.weight"]).T if network.direct else values
     outputs = network.apply(weights, network.prepare(jnp.asarray(x)))
     np.testing.assert_allclose(np.asarray(outputs).T, values, rtol=1e-4, atol=1e-5)
 
@@ -374,6 +375,9 @@ def test_an_equinox_module_is_a_network():
     [
         (lambda: MLP((2, 3, 1), bias="x"), r"`MLP\(bias=\.\.\.\)` must be True or False, got 'x'"),
         (lambda: MLP((2, 3, 1), bias=1), "must be True or False, got 1"),
+        (lambda: MLP((2, 3, 1), direct=1), r"`MLP\(direct=\.\.\.\)` must be True or False, got 1"),
+        (lambda: MLP((2, 1), direct=True), "needs a hidden layer"),
+        (lambda: MLP((40_000, 1, 60_000), direct=True), "would have 2400160001 weights"),
         (lambda: MLP((3,)), "at least the numbers of inputs and outputs"),
         (lambda: MLP((3, 0, 1)), "integers of at least 1, got 0"),
         (lambda: MLP((3, 2), activation="tahn"), "Did you mean 'tanh'"),

@@ -36,7 +36,8 @@ KINDS = {
 @functools.cache
 def problem(kind):
     likelihood, activation, outputs = KINDS[kind]
-    model = BayesianNetwork(MLP((3, 6, 5, outputs), activation=activation), priors.Normal(0.7), likelihood)
+    network = MLP((3, 6, 5, outputs), activation=activation, direct=kind == "noise by row")
+    model = BayesianNetwork(network, priors.Normal(0.7), likelihood)
     positions = np.asarray(jax.vmap(model.sample_prior)(jax.random.split(jax.random.key(0), 24))).reshape(2, 12, -1)
     weights = RNG.uniform(size=(2, 12)).astype(np.float32)
     weights[0, 3] = 0.0
