@@ -82,7 +82,7 @@ class MLP(AbstractNetwork):
 
     `MLP((64, 35, 10), activation="tanh", bias=False)` has 64 inputs, 35 hidden units and 10 outputs. Weights are
     named `layers.0.weight` `[out, in]` and `layers.0.bias` `[out]`. Direct connections from the inputs to the outputs
-    (Neal1996, section 1.1.2), `direct.weight` `[out, in]`, leave only what is not linear to the hidden layers.
+    (as in Neal's FBM), `direct.weight` `[out, in]`, leave only what is not linear to the hidden layers.
     """
 
     sizes: tuple[int, ...] = eqx.field(static=True)

@@ -26,8 +26,8 @@ def test_networks_and_targets_are_one_line():
     prior = {"layers.0.*": priors.NormalGamma(), "*": priors.Normal(1.0)}
     model = BayesianNetwork(MLP((2, 3, 1)), prior, likelihoods.Gaussian())
     facts = (
-        "MLP(sizes=(2, 3, 1), activation='tanh', bias=True, direct=False), prior=NormalGamma and Normal, likelihood=Gaussian, "
-        f"dim={model.dim}"
+        "MLP(sizes=(2, 3, 1), activation='tanh', bias=True, direct=False), prior=NormalGamma and Normal, "
+        f"likelihood=Gaussian, dim={model.dim}"
     )
     assert repr(model) == f"BayesianNetwork(network={facts})"
     posterior = model.condition(X, X[:, 0])
