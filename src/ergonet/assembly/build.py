@@ -231,6 +231,11 @@ def check(settings: Settings) -> None:
             range.
     """
     ACTIVATIONS.entry(settings.network.activation or PLAIN_ACTIVATION)
+    if settings.network.direct and settings.network.hidden == ():
+        raise SettingError(
+            "`direct` needs hidden layers, because without any all connections are direct. Leave out `direct`, or "
+            "choose units with `hidden`."
+        )
     prior(settings.prior, Task("regression", 1, 1, (1.0,)), settings.network)
     if _is_named(settings.kernel):  # else the table of rows decides whose settings these are, as below
         kernel(settings)
@@ -315,13 +320,19 @@ def _merged(default: Mapping[str, Any], given: Any) -> Any:
 
 def _chosen_prior(given: Any, default: Default, network: NetworkSettings) -> Any:
     """The default, perhaps with other settings; a name, an object and priors by pattern take its place."""
-    if not given:
-        absent = {"*.bias": not network.bias, DIRECT: not network.direct}
-        return {pattern: one for pattern, one in default.prior.items() if not absent.get(pattern)}
-    if not changes_the_default(given):
+    if given and not changes_the_default(given):
         return given
-    is_by_pattern = not changes_the_default(default.prior) and "name" not in default.prior
-    return {**(WIDE_PRIOR if is_by_pattern else default.prior), **given}
+    given = given or {}
+    if changes_the_default(default.prior):
+        return {**default.prior, **given}
+    whole = {**WIDE_PRIOR, "scale": given["scale"]} if "scale" in given else default.prior
+    own = {"layers.0.weight": given["inputs"]} if "inputs" in given else {}
+    if network.direct and "scale" not in given:
+        own[DIRECT] = default.direct
+    if "name" in whole:
+        return {**own, "*": whole} if own else whole
+    kept = {pattern: one for pattern, one in whole.items() if network.bias or pattern != "*.bias"}
+    return {**own, **{pattern: one for pattern, one in kept.items() if pattern not in own}}
 
 
 def changes_the_default(prior: Any) -> bool:

@@ -6,7 +6,7 @@ plain run, because lengths and the warm start of the default are those of its ow
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Final
 
@@ -97,6 +97,7 @@ class Default:
         likelihood: the distribution of the target; empty: that of the task.
         kernel: the kernel.
         run: warm start, chains and lengths.
+        direct: the prior of direct connections, if the user wants them; empty: that which suits layers of any width.
     """
 
     network: Mapping[str, Any]
@@ -104,6 +105,7 @@ class Default:
     likelihood: Mapping[str, Any]
     kernel: Mapping[str, Any]
     run: Mapping[str, Any]
+    direct: Mapping[str, Any] = field(default_factory=dict)
 
 
 LOG_BEYOND: Final[Mapping[str, float]] = {"classification": 2.0}
@@ -163,6 +165,7 @@ def default_for(table: Table) -> Default:
             likelihood=with_bounds({"name": NORMAL if table.is_transformed else ROBUST}, table),
             kernel=KERNEL,
             run=_ensemble(table.num_rows),
+            direct=_learned(1 / sqrt(max(table.num_inputs, 1)), 1.0, "incoming"),  # by input, it follows the noise
         )
     is_long = table.num_rows <= MANY_ROWS
     return Default(
@@ -187,18 +190,13 @@ def _ensemble(num_rows: int) -> dict[str, Any]:
 
 
 def _smooth_prior(table: Table) -> dict[str, Any]:
-    """The prior of `DEEP` layers with a learned scale for each input, by the patterns of its leaves.
-
-    Direct connections, which the user may have chosen, have a scale for each output. With one for each input they would
-    follow the noise of few rows.
-    """
+    """The prior of `DEEP` layers with a learned scale for each input, by the patterns of its leaves."""
     width = WIDTH / sqrt(DEEP[-1])
     others: dict[str, Any] = {"*.weight": {"name": "normal", "scale": width}}
     if table.num_rows < table.num_inputs * DEEP[0]:
         last = f"layers.{len(DEEP)}.weight"
         others = {last: _learned(width, 1.0, "incoming"), "*.weight": _learned(width, 1.0, "leaf")}
-    direct = _learned(1 / sqrt(max(table.num_inputs, 1)), 1.0, "incoming")
-    return {"layers.0.weight": _by_input(WIDTH, 1.0, table), "direct.weight": direct, **others, "*.bias": WIDE_PRIOR}
+    return {"layers.0.weight": _by_input(WIDTH, 1.0, table), **others, "*.bias": WIDE_PRIOR}
 
 
 def _by_input(width: float, alpha: float, table: Table) -> dict[str, Any]:

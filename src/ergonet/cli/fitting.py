@@ -219,7 +219,7 @@ def _header(settings: Settings, dataset: "Dataset", model: Any, chosen: list[str
     run, start = settings.run, settings.run.warm_start
     started = "" if start is None else f" from {start if isinstance(start, str) else start['name']}"
     by_table = f" Chosen by the table: {', '.join(chosen)}." if chosen else ""
-    units = "-".join(map(str, model.network.sizes))
+    units = "-".join(map(str, model.network.sizes)) + " with direct connections" * settings.network.direct
     held = f"{len(dataset.x_test)} held out" if len(dataset.x_test) else "none held out"
     return (
         f"{dataset.name}: {dataset.task}, {len(dataset.x_train)} training rows, {held}. "

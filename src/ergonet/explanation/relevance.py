@@ -39,14 +39,16 @@ def input_relevance(fitted: Any) -> Relevance:
         fitted: a fitted estimator, a run that was read, or samples from the posterior of a network.
 
     Raises:
-        CapabilityError: there is no network, or its prior has no scale per input.
+        CapabilityError: there is no network, its prior has no scale per input, or inputs have direct connections, too,
+            whose weights such a scale does not tell.
         SettingError: nothing was fitted.
     """
     explained = Explained.of(fitted)
     if not explained.model.relevance:
         raise CapabilityError(
             "The prior has no scale for each input. Fit with one that does, such as `prior={'layers.0.weight': "
-            "priors.NormalGamma(group='input'), '*': priors.Normal(1.0)}`."
+            "priors.NormalGamma(group='input'), '*': priors.Normal(1.0)}`, and without `direct`: of direct connections "
+            "the scale of an input says nothing."
         )
     positions = explained.samples.positions
     draws = np.asarray(_scales(explained.model, jnp.asarray(positions.reshape(-1, positions.shape[-1]))))

@@ -262,6 +262,8 @@ def _network(metrics: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     bias = wording.setting(settings, "bias")
     if isinstance(bias, bool):
         parts.append("with biases" if bias else "without biases")
+    if wording.setting(settings, "direct") is True:
+        parts.append("inputs connected to the outputs directly, too")
     dim = wording.real(metrics, "dim")
     if dim is not None:
         parts.append(f"{wording.grouped(dim)} parameters in all")

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from ergonet import priors
 from ergonet._errors import SettingError
 from ergonet.assembly import build
 from ergonet.assembly.default import (
@@ -96,7 +97,6 @@ def test_functions_are_smoother_where_rows_are_few_for_the_inputs():
     assert enough == default_for(Table("regression", 10**6, 1)).prior == {"name": "normal", "scale": 1.0}
     assert few == {
         "layers.0.weight": {"name": "normal-gamma", "width": 2 / np.sqrt(8), "alpha": 1.0, "group": "input"},
-        "direct.weight": {"name": "normal-gamma", "width": 1 / np.sqrt(8), "alpha": 1.0, "group": "incoming"},
         "*.weight": {"name": "normal", "scale": 0.5},
         "*.bias": {"name": "normal", "scale": 1.0},
     }
@@ -107,7 +107,6 @@ def test_all_scales_are_learned_where_the_first_layer_has_more_weights_than_rows
     assert as_many["*.weight"] == {"name": "normal", "scale": 0.5}
     assert fewer == {
         "layers.0.weight": as_many["layers.0.weight"],
-        "direct.weight": as_many["direct.weight"],
         "layers.4.weight": {"name": "normal-gamma", "width": 0.5, "alpha": 1.0, "group": "incoming"},
         "*.weight": {"name": "normal-gamma", "width": 0.5, "alpha": 1.0, "group": "leaf"},
         "*.bias": {"name": "normal", "scale": 1.0},
@@ -123,8 +122,40 @@ def test_learned_scales_suit_the_network(tables, rows, layers):
     assert model.facts()["prior"] == ("NormalGamma" if are_all_learned else "NormalGamma and Normal")
     parts = [*[f"layers.{layer}" for layer in layers], *["direct"] * settings.network.direct]
     assert set(model.prior.own()) == {f"prior.{part}.weight.log_precision" for part in parts}
-    scaled, _ = fitted_to(ROWS[:20], **tables, prior={"scale": 2.0})
+    scaled, _ = fitted_to(ROWS[:rows], **tables, prior={"scale": 2.0})
     assert scaled.prior == {"name": "normal", "scale": 2.0, "mean": 0.0}
+
+
+@pytest.mark.parametrize("rows", [15, 20, 60])
+def test_direct_connections_of_a_regression_have_a_scale_for_each_output(rows):
+    settings, learned = fitted_to(ROWS[:rows], network={"direct": True})
+    model = build.model(settings, build.Task.of(learned))
+    by_path = dict(zip(model.prior.paths, model.prior.priors, strict=True))
+    assert by_path["direct.weight"] == priors.NormalGamma(1.0, 1.0, "incoming")
+    without, _ = fitted_to(ROWS[:rows])
+    others = build.model(without, build.Task.of(learned)).prior
+    assert {path: by_path[path] for path in others.paths} == dict(zip(others.paths, others.priors, strict=True))
+    scaled, _ = fitted_to(ROWS[:rows], network={"direct": True}, prior={"scale": 2.0})
+    assert scaled.prior == {"name": "normal", "scale": 2.0, "mean": 0.0}
+
+
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("rows", [15, 20, 60])
+def test_a_prior_of_the_inputs_leaves_the_rest_of_the_default(rows, direct):
+    network = {"network": {"direct": direct}}
+    chosen, learned = fitted_to(ROWS[:rows], **network, prior={"inputs": {"name": "laplace"}})
+    default, _ = fitted_to(ROWS[:rows], **network)
+    found, others = (build.model(one, build.Task.of(learned)).prior for one in (chosen, default))
+    assert found.priors[0] == priors.Laplace()
+    assert found.priors[1:] == others.priors[1:]
+    both, _ = fitted_to(ROWS[:rows], **network, prior={"inputs": {"name": "laplace"}, "scale": 2.0})
+    found = build.model(both, build.Task.of(learned)).prior
+    assert found.priors == (priors.Laplace(), *[priors.Normal(2.0)] * (len(found.priors) - 1))
+
+
+def test_direct_connections_need_hidden_layers_before_the_data_are_read():
+    with pytest.raises(SettingError, match="`direct` needs hidden layers"):
+        build.check(Settings.from_table({"data": {"source": "t.csv"}, "network": {"hidden": [], "direct": True}}))
 
 
 def test_the_whole_default_is_used_and_recorded_for_a_table_alone():

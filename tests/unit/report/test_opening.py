@@ -138,3 +138,11 @@ def test_the_page_begins_with_it(tmp_path):
     assert page.index(paragraph(record.metrics)[0]) < page.index("<h2>")
     assert "the best simple method, &lt;b&gt;boosting, has" in page
     assert page.index("Next: ") < page.index("<h2>")
+
+
+@pytest.mark.parametrize("direct", [True, False, None])
+def test_direct_connections_are_told(direct):
+    network = {"hidden": [3], "activation": "tanh", "bias": True} | ({} if direct is None else {"direct": direct})
+    told = overview._network({"dim": 16}, {"network": network})
+    with_them = "inputs connected to the outputs directly, too; " if direct else ""
+    assert told == f"1 hidden layer of 3 units; tanh; with biases; {with_them}16 parameters in all"
