@@ -228,7 +228,7 @@ def check(settings: Settings) -> None:
 
     Raises:
         SettingError: an activation, prior, likelihood, kernel or warm start, or a setting of one, is unknown or out of
-            range.
+            range; or there are direct connections without hidden layers.
     """
     ACTIVATIONS.entry(settings.network.activation or PLAIN_ACTIVATION)
     if settings.network.direct and settings.network.hidden == ():

@@ -11,6 +11,7 @@ import numpy as np
 from ergonet._errors import CapabilityError
 from ergonet._types import Array
 from ergonet.explanation.explained import Explained
+from ergonet.models.network import DIRECT
 from ergonet.models.network_posterior import BayesianNetwork
 
 
@@ -39,16 +40,19 @@ def input_relevance(fitted: Any) -> Relevance:
         fitted: a fitted estimator, a run that was read, or samples from the posterior of a network.
 
     Raises:
-        CapabilityError: there is no network, its prior has no scale per input, or inputs have direct connections, too,
-            whose weights such a scale does not tell.
+        CapabilityError: there is no network, its prior has no scale per input, or inputs have direct connections, too.
         SettingError: nothing was fitted.
     """
     explained = Explained.of(fitted)
+    if DIRECT in explained.model.network.leaves():
+        raise CapabilityError(
+            "The scale of an input does not tell its relevance, because the weights of its direct connections have no "
+            "part in it. Fit without `direct`, or use `permutation_importance`."
+        )
     if not explained.model.relevance:
         raise CapabilityError(
             "The prior has no scale for each input. Fit with one that does, such as `prior={'layers.0.weight': "
-            "priors.NormalGamma(group='input'), '*': priors.Normal(1.0)}`, and without `direct`: of direct connections "
-            "the scale of an input says nothing."
+            "priors.NormalGamma(group='input'), '*': priors.Normal(1.0)}`."
         )
     positions = explained.samples.positions
     draws = np.asarray(_scales(explained.model, jnp.asarray(positions.reshape(-1, positions.shape[-1]))))

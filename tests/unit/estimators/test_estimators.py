@@ -279,6 +279,7 @@ def test_feature_names_are_checked(line):
         ({"hidden": (0,)}, r"`hidden` must be whole numbers of at least 1 .* got \(0,\)"),
         ({"likelihood": "gaussian"}, "is not for classification"),
         ({"bias": "x"}, "`bias` must be true or false, got 'x'"),
+        ({"direct": "x"}, "`direct` must be true or false, got 'x'"),
     ],
 )
 def test_impossible_settings_are_refused(moons, setting, message):

@@ -27,15 +27,22 @@ SHORT = {"kernel": HMC(num_steps=12), "num_chains": 2, "num_warmup": 80, "num_dr
 @pytest.mark.parametrize("hidden", [(), (5,), (5, 4)])
 @pytest.mark.parametrize("bias", [True, False])
 def test_output_weights_are_wider_by_default(task, scale, hidden, bias):
-    sizes, direct = (3, *hidden, 2), bool(hidden)
-    network = NetworkSettings(hidden=hidden, bias=bias, direct=direct)
-    chosen = build.prior(None, Task(task, 3, 2, (1.0, 1.0)), network)
-    found = assign(chosen, MLP(sizes, bias=bias, direct=direct).leaves())
+    sizes = (3, *hidden, 2)
+    chosen = build.prior(None, Task(task, 3, 2, (1.0, 1.0)), NetworkSettings(hidden=hidden, bias=bias))
+    found = assign(chosen, MLP(sizes, bias=bias).leaves())
     by_path = dict(zip(found.paths, found.priors, strict=True))
     assert by_path[f"layers.{len(sizes) - 2}.weight"] == priors.FanInNormal(scale)
     assert all(by_path[f"layers.{i}.weight"] == priors.FanInNormal(1.0) for i in range(len(sizes) - 2))
-    assert by_path.get("direct.weight", priors.FanInNormal(1.0)) == priors.FanInNormal(1.0)
     assert all(by_path[path] == priors.Normal(1.0) for path in by_path if path.endswith("bias"))
+
+
+@pytest.mark.parametrize("hidden", [(5,), (5, 4)])
+@pytest.mark.parametrize("choice", [None, {"scale": 16.0, "inputs": {"name": "laplace"}}])
+def test_direct_connections_have_the_variance_of_one_output(hidden, choice):
+    network = NetworkSettings(hidden=hidden, direct=True)
+    chosen = build.prior(choice, Task("classification", 3, 2), network)
+    found = assign(chosen, MLP((3, *hidden, 2), direct=True).leaves())
+    assert dict(zip(found.paths, found.priors, strict=True))["direct.weight"] == priors.FanInNormal(1.0)
 
 
 @pytest.mark.parametrize("classes", [(), ("u", "v"), ("u", "v", "w")])

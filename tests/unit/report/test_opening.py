@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from ergonet import MLP, BayesianNetwork, likelihoods, priors
 from ergonet.report import overview
 from ergonet.report.opening import paragraph
+from ergonet.runs import facts
 from tests.report_records import classification_record, regression_record
 
 SMALL = {"chains": 4, "draws": 200}
@@ -146,3 +148,6 @@ def test_direct_connections_are_told(direct):
     told = overview._network({"dim": 16}, {"network": network})
     with_them = "inputs connected to the outputs directly, too; " if direct else ""
     assert told == f"1 hidden layer of 3 units; tanh; with biases; {with_them}16 parameters in all"
+    model = BayesianNetwork(MLP((2, 3, 1), direct=bool(direct)), priors.Normal(), likelihoods.Gaussian(0.1))
+    shown = "biases, direct connections, 15 weights" if direct else "biases, 13 weights"
+    assert facts._network(model) == f"2-3-1, tanh, with {shown}"
