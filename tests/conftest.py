@@ -1,5 +1,6 @@
 """Fixtures that several folders of tests share."""
 
+import functools
 import gc
 import os
 import shutil
@@ -56,6 +57,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     yield
     after = os.times()
     CPU_SECONDS[item.location[0]] = CPU_SECONDS.get(item.location[0], 0.0) + sum(after[:4]) - sum(before[:4])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Let the test run with room for JAX's tracing, which makes the tests a tenth cheaper."""
+    from ergonet._frames import call_with_room  # now, so that the checks of annotations see the import
+
+    test = pyfuncitem.obj
+    pyfuncitem.obj = functools.wraps(test)(lambda **given: call_with_room(lambda: test(**given)))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

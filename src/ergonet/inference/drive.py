@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import jax
 import numpy as np
 
 from ergonet._errors import DivergedError, Terminated, TimeLimitError
+from ergonet._frames import call_with_room
 from ergonet.draws.checkpoint import Memo
 from ergonet.draws.recorder import Chunk, Recorder
 from ergonet.execution.base import AbstractExecutor
@@ -101,7 +103,8 @@ class TimeLimit(AbstractStopRule):
 
 def bounded(limits: Sequence[TimeLimit], jobs: Sequence[AbstractJob], work: Callable[[], T]) -> T:
     """The result of work that nothing interrupts, within the limit, if there is one; see `TimeLimit.bound`."""
-    return limits[0].bound(work, jobs) if limits else work()
+    traced = partial(call_with_room, work)
+    return limits[0].bound(traced, jobs) if limits else traced()
 
 
 def states_of(jobs: Sequence[AbstractJob]) -> np.ndarray:
