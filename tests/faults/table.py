@@ -295,16 +295,23 @@ FAULTS = (
     Fault(
         "the floor of the noise adds four times its variance",
         "models/likelihood.py",
-        "jax.nn.softplus(log_precision + 2 * logarithm(self.floor))",
-        "jax.nn.softplus(log_precision + 2 * logarithm(self.floor) + math.log(4))",
+        "jax.nn.softplus(log_precision + 2 * jnp.log(of_targets(self.floor)))",
+        "jax.nn.softplus(log_precision + 2 * jnp.log(of_targets(self.floor)) + math.log(4))",
         ("tests/unit/models/test_densities.py", "floor"),
     ),
     Fault(
         "the ceiling of the noise adds its scale instead of its precision",
         "models/likelihood.py",
-        "jnp.logaddexp(log_precision, -2 * logarithm(self.ceiling))",
-        "jnp.logaddexp(log_precision, 2 * logarithm(self.ceiling))",
+        "jnp.logaddexp(log_precision, -2 * jnp.log(of_targets(self.ceiling)))",
+        "jnp.logaddexp(log_precision, 2 * jnp.log(of_targets(self.ceiling)))",
         ("tests/unit/models/test_densities.py", "ceiling"),
+    ),
+    Fault(
+        "a location beyond the reach is cut off there, where it has no gradient",
+        "models/likelihood.py",
+        "* (2 - reach / jnp.maximum(jnp.abs(mean), reach))",
+        "",
+        ("tests/unit/models/test_densities.py", "reach"),
     ),
     Fault(
         "weights of rows do not reach the density",

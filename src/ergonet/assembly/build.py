@@ -145,7 +145,8 @@ def likelihood(choice: Any, task: Task) -> AbstractLikelihood:
 
     Args:
         choice: None for the default; a name; a table of settings with or without a `name`, whose `noise` is in units of
-            the data, or of scaled targets with `units = "scaled"`, as are its `floor` and `ceiling`; or a likelihood.
+            the data, or of scaled targets with `units = "scaled"`, as are its `floor`, `ceiling` and `reach`;
+            or a likelihood.
         task: determines the default and the allowed choices.
 
     Raises:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ergonet.datasets.preprocessing import Preprocessing
 
 FINEST: Final = 1e-3  # floor of the noise of a target whose values do not repeat, in its standard deviations
-COARSEST: Final = 10.0  # ceiling of the noise, in standard deviations of the target
-BOUNDS: Final = ("floor", "ceiling")  # settings of noise that depends on the row
+COARSEST: Final = 10.0  # ceiling of the noise and least reach of locations, in standard deviations of the target
+BOUNDS: Final = ("floor", "ceiling", "reach")  # settings of noise that depends on the row
 NO_WARM_START: Final = "none"
 USUAL_KERNEL: Final = "hmc"
 NORMAL, ROBUST = "heteroscedastic-gaussian", "heteroscedastic-student-t"  # noise that depends on the row
@@ -36,14 +36,14 @@ class Table:
         task: ``regression`` or another.
         num_rows: number of training rows.
         num_inputs: number of network inputs.
-        bounds: for a regression, floor and ceiling of the noise of each target, in the unit of the data.
+        bounds: for a regression, those of `bounds_of` for each target, in the unit of the data.
         is_transformed: whether targets are transformed, so that they are normal given the network.
     """
 
     task: str
     num_rows: int
     num_inputs: int = 1
-    bounds: tuple[tuple[float, float], ...] = ()
+    bounds: tuple[tuple[float, float, float], ...] = ()
     is_transformed: bool = False
 
     @classmethod
@@ -61,21 +61,22 @@ class Table:
             return cls(preprocessing.task, len(values), num_inputs)
         columns = values.reshape(len(values), -1).T if values.size else np.zeros((len(preprocessing.target_sd), 0))
         bounds = [
-            (low * float(sd), high * float(sd))
-            for (low, high), sd in zip(map(bounds_of, columns), preprocessing.target_sd, strict=True)
+            (floor * float(sd), ceiling * float(sd), reach * float(sd))
+            for (floor, ceiling, reach), sd in zip(map(bounds_of, columns), preprocessing.target_sd, strict=True)
         ]
         is_transformed = preprocessing.target_transform is not None
         return cls(preprocessing.task, len(values), num_inputs, tuple(bounds), is_transformed)
 
 
-def bounds_of(target: Any) -> tuple[float, float]:
-    """Floor and ceiling of the noise of an array of targets, in the unit of its values.
+def bounds_of(target: Any) -> tuple[float, float, float]:
+    """Floor and ceiling of the noise of an array of centered targets, and reach of locations, in their unit.
 
     The floor is the smallest scale that the array can tell. Values that repeat are rounded, and rounding to multiples
     of r has a standard deviation of r / sqrt(12). As r counts the smallest distance of two different values. For all
     other targets, a thousandth of the spread stands for the precision with which anything is measured. The ceiling is
     ten times the spread: for rows that are unlike the training rows, a network may state any noise, and one draw of a
-    thousand that says a million would decide the average.
+    thousand that says a million would decide the average. Locations reach as far, or to the target that is farthest
+    off, for the same reason.
     """
     import numpy as np
 
@@ -83,7 +84,8 @@ def bounds_of(target: Any) -> tuple[float, float]:
 
     values = np.asarray(target)
     spread = (float(np.std(values)) if values.size else 0.0) or 1.0
-    return max(rounding_of(values) / sqrt(12), FINEST * spread), COARSEST * spread
+    farthest = float(np.abs(values).max()) if values.size else 0.0
+    return max(rounding_of(values) / sqrt(12), FINEST * spread), COARSEST * spread, max(COARSEST * spread, farthest)
 
 
 @dataclass(frozen=True)

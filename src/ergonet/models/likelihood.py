@@ -227,20 +227,29 @@ class AbstractHeteroscedastic(NoParameters):
     There are two outputs per target: first the locations, then the log precisions. The squared scale is
     floor^2 + 1 / (exp(output) + ceiling^-2), so that the density of a row never exceeds that of the floor. Without a
     floor it has no bound: where targets repeat exactly, such as grades, a network can state them with a vanishing
-    scale. Without a ceiling a few draws may state noise of a million scales for rows that are unlike the training rows.
+    scale. Without a ceiling a few draws may state noise of a million scales for rows that are unlike the training rows,
+    and locations as far off without a reach: those beyond it, m, become sign(m) (2 - reach / |m|) reach.
     """
 
     is_classification: ClassVar[bool] = False
     floor: Any = None
     ceiling: Any = None
+    reach: Any = None
 
-    def __init__(self, floor: float | Sequence[float] | None = None, ceiling: float | Sequence[float] | None = None):
+    def __init__(
+        self,
+        floor: float | Sequence[float] | None = None,
+        ceiling: float | Sequence[float] | None = None,
+        reach: float | Sequence[float] | None = None,
+    ):
         """Check and keep the settings.
 
         Args:
             floor: the smallest scale of the noise, above 0, in the units of y: a number, or one for each target; None:
                 no bound. Values that are rounded to multiples of r differ from the true ones by about r / sqrt(12).
             ceiling: the largest scale, but for the floor, in the same form; None: no bound.
+            reach: distance from 0 up to which locations are the outputs, in the same form; no location is twice as
+                far. None: no bound.
 
         Raises:
             SettingError: one of them is neither.
@@ -248,6 +257,7 @@ class AbstractHeteroscedastic(NoParameters):
         owner = type(self).__name__
         self.floor = None if floor is None else deviations_of(floor, f"{owner}(floor=...)")
         self.ceiling = None if ceiling is None else deviations_of(ceiling, f"{owner}(ceiling=...)")
+        self.reach = None if reach is None else deviations_of(reach, f"{owner}(reach=...)")
 
     def num_outputs(self, num_targets: int) -> int:
         return 2 * num_targets
@@ -256,23 +266,26 @@ class AbstractHeteroscedastic(NoParameters):
         owner = type(self).__name__
         if num_outputs % 2:
             raise SettingError(f"`{owner}()` needs two outputs per target (mean, log precision), got {num_outputs}.")
-        for name, bound in (("floor", self.floor), ("ceiling", self.ceiling)):
+        for name, bound in (("floor", self.floor), ("ceiling", self.ceiling), ("reach", self.reach)):
             if bound is not None and bound.ndim and len(bound) != num_outputs // 2:
                 raise SettingError(f"`{owner}({name}=...)` has {len(bound)} numbers for {num_outputs // 2} targets.")
         return real_targets(y, num_outputs // 2, f"{owner}()")
 
     def split(self, outputs: Outputs) -> tuple[Array, Array]:
-        """Locations and log precisions, between those of the ceiling and the floor."""
+        """Locations within twice the reach, and log precisions between those of the ceiling and the floor."""
         half = outputs.shape[0] // 2
         mean, log_precision = outputs[:half], outputs[half:]
 
-        def logarithm(bound: Any) -> Array:
-            return jnp.reshape(jnp.log(jnp.asarray(bound, outputs.dtype)), (-1, 1))
+        def of_targets(bound: Any) -> Array:
+            return jnp.reshape(jnp.asarray(bound, outputs.dtype), (-1, 1))
 
         if self.ceiling is not None:
-            log_precision = jnp.logaddexp(log_precision, -2 * logarithm(self.ceiling))
+            log_precision = jnp.logaddexp(log_precision, -2 * jnp.log(of_targets(self.ceiling)))
         if self.floor is not None:
-            log_precision -= jax.nn.softplus(log_precision + 2 * logarithm(self.floor))
+            log_precision -= jax.nn.softplus(log_precision + 2 * jnp.log(of_targets(self.floor)))
+        if self.reach is not None:
+            reach = of_targets(self.reach)
+            mean = jnp.clip(mean, -reach, reach) * (2 - reach / jnp.maximum(jnp.abs(mean), reach))
         return mean, log_precision
 
     def standardized(self, outputs: Outputs, value: Targets) -> Targets:

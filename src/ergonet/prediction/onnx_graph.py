@@ -234,6 +234,11 @@ def _conditional(graph: _Graph, model: BayesianNetwork, outputs: str, own: Any) 
         noise = graph.add("Add", noise, of_targets(likelihood.floor**2))
     if isinstance(likelihood, HeteroscedasticStudentT):
         noise = graph.add("Add", noise, noise)  # of the squared scale, the variance is twice as much
+    if likelihood.reach is not None:
+        reach = of_targets(likelihood.reach)
+        near = graph.add("Max", graph.add("Min", mean, reach), of_targets(-likelihood.reach))
+        share = graph.add("Div", reach, graph.add("Max", graph.add("Abs", mean), reach))
+        mean = graph.add("Mul", near, graph.add("Sub", graph.number(2.0), share))
     return mean, noise
 
 

@@ -9,6 +9,7 @@ from ergonet import priors
 from ergonet._errors import SettingError
 from ergonet.assembly import build
 from ergonet.assembly.default import (
+    BOUNDS,
     COARSEST,
     CROSS_VALIDATION,
     FINEST,
@@ -36,10 +37,10 @@ def fitted_to(target, **tables):
 
 
 def bounds_in(settings, learned):
-    """Floor and ceiling of the likelihood, in the unit of the model."""
+    """Floor, ceiling and reach of the likelihood, in the unit of the model."""
     likelihood = build.model(settings, build.Task.of(learned)).likelihood
     assert isinstance(likelihood, AbstractHeteroscedastic)
-    return likelihood.floor, likelihood.ceiling
+    return likelihood.floor, likelihood.ceiling, likelihood.reach
 
 
 def run_of(settings: Settings):
@@ -62,20 +63,27 @@ def test_the_ceiling_is_a_multiple_of_the_spread():
     assert bounds_of(np.ones(3))[1] == COARSEST
 
 
+def test_locations_reach_as_far_as_the_ceiling_or_to_the_farthest_target():
+    assert bounds_of(7 * ROWS)[2] == bounds_of(7 * ROWS)[1]
+    assert bounds_of(np.append(np.zeros(999), -1000.0))[2] == 1000.0
+    assert bounds_of(np.zeros(0))[2] == COARSEST
+
+
 def test_bounds_are_recorded_in_the_unit_of_the_data_and_used_in_that_of_the_model():
     settings, learned = fitted_to(100 * GRADES)
-    given = settings.likelihood["floor"], settings.likelihood["ceiling"]
-    assert given == pytest.approx((100 / np.sqrt(12), COARSEST * 100 * GRADES.std()), rel=1e-4)
-    assert bounds_in(settings, learned) == pytest.approx((1 / np.sqrt(12) / GRADES.std(), COARSEST), rel=1e-4)
+    given = tuple(settings.likelihood[name] for name in BOUNDS)
+    widest = COARSEST * 100 * GRADES.std()
+    assert given == pytest.approx((100 / np.sqrt(12), widest, widest), rel=1e-4)
+    assert bounds_in(settings, learned) == pytest.approx((1 / np.sqrt(12) / GRADES.std(), COARSEST, COARSEST), rel=1e-4)
 
 
-@pytest.mark.parametrize("bound", ["floor", "ceiling"])
+@pytest.mark.parametrize("bound", BOUNDS)
 def test_a_bound_that_is_given_is_kept(bound):
     for name in ("heteroscedastic-student-t", "heteroscedastic-gaussian"):
         given = {} if name == default_for(Table("regression", 60)).likelihood["name"] else {"name": name}
         settings, learned = fitted_to(GRADES, likelihood={**given, bound: 2.0})
         assert settings.likelihood == {"name": name, bound: 2.0}
-        found = dict(zip(("floor", "ceiling"), bounds_in(settings, learned), strict=True))
+        found = dict(zip(BOUNDS, bounds_in(settings, learned), strict=True))
         assert found.pop(bound) == pytest.approx(2 / GRADES.std())
         assert set(found.values()) == {None}
     with pytest.raises(SettingError, match="above 0"):
@@ -85,9 +93,9 @@ def test_a_bound_that_is_given_is_kept(bound):
 def test_several_targets_have_bounds_each():
     settings, learned = fitted_to(np.column_stack([GRADES, 7 * ROWS]))
     assert settings.likelihood["floor"] == pytest.approx([1 / np.sqrt(12), FINEST * 7 * ROWS.std()], rel=1e-4)
-    floor, ceiling = bounds_in(settings, learned)
+    floor, ceiling, reach = bounds_in(settings, learned)
     np.testing.assert_allclose(floor, [1 / np.sqrt(12) / GRADES.std(), FINEST], rtol=1e-4)
-    np.testing.assert_allclose(ceiling, COARSEST, rtol=1e-4)
+    np.testing.assert_allclose([ceiling, reach], COARSEST, rtol=1e-4)
     with pytest.raises(SettingError, match="`floor` has 3 numbers, but there are 2 targets"):
         fitted_to(np.column_stack([GRADES, ROWS]), likelihood={"floor": [1.0, 1.0, 1.0]})
 
@@ -259,5 +267,5 @@ def test_known_noise_is_that_of_the_plain_likelihood():
 def test_a_choice_made_in_python_stays_as_it_is():
     made, kernel = HeteroscedasticGaussian(), KERNELS.make("mala")
     given = dataclasses.replace(resolve("t.csv", {}, {}), likelihood=made, kernel=kernel)
-    found = build.choose(given, Table("regression", 60, bounds=((0.1, 10.0),)))
+    found = build.choose(given, Table("regression", 60, bounds=((0.1, 10.0, 10.0),)))
     assert (found.likelihood, found.kernel) == (made, kernel)

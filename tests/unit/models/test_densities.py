@@ -135,6 +135,7 @@ def likelihood_cases():
     learned = {LOG_PRECISION: jnp.asarray(0.8)}
     half = OUTPUTS[:2], np.exp(-0.5 * OUTPUTS[2:])
     below_ceiling = 1 / np.hypot(1 / half[1].T, [2.0, 0.5])
+    within_reach = np.where(np.abs(half[0].T) < 0.5, half[0].T, np.sign(half[0].T) * (1.0 - 0.25 / np.abs(half[0].T)))
     return {
         "categorical": (likelihoods.Categorical(), {}, OUTPUTS, labels, dist.Categorical(logits=OUTPUTS.T)),
         "bernoulli": (likelihoods.Bernoulli(), {}, OUTPUTS[:1], labels % 2, dist.Bernoulli(logits=OUTPUTS[0])),
@@ -180,6 +181,13 @@ def likelihood_cases():
             OUTPUTS,
             real[:, :2],
             dist.StudentT(4.0, half[0].T, np.hypot(below_ceiling, 0.3)).to_event(1),
+        ),
+        "reach": (
+            likelihoods.HeteroscedasticStudentT(reach=0.5),
+            {},
+            OUTPUTS,
+            real[:, :2],
+            dist.StudentT(4.0, within_reach, half[1].T).to_event(1),
         ),
     }
 
@@ -292,14 +300,30 @@ def test_a_ceiling_keeps_what_any_output_states_finite(kind):
     assert np.isinf(kind().variance({}, outputs)).any()
 
 
+@pytest.mark.parametrize("kind", [likelihoods.HeteroscedasticGaussian, likelihoods.HeteroscedasticStudentT])
+def test_locations_are_the_outputs_up_to_the_reach_and_never_twice_as_far(kind):
+    likelihood = kind(reach=10.0)
+    near, far = jnp.linspace(-10.0, 10.0, 1001), jnp.asarray([-1e30, -1e6, -10.5, 10.5, 1e6, 1e30])
+
+    def location(value):
+        return likelihood.mean({}, jnp.stack([value, jnp.zeros_like(value)]))[0]
+
+    np.testing.assert_array_equal(location(near), near)
+    assert np.all(np.diff(location(far)) >= 0)
+    assert np.all(np.abs(location(far)) <= 20.0)
+    slopes = jax.vmap(jax.grad(lambda value: location(value[None])[0]))
+    np.testing.assert_allclose(slopes(near[1:-1]), 1.0)
+    np.testing.assert_allclose(slopes(far), (10.0 / far) ** 2, rtol=1e-5)
+
+
 @pytest.mark.parametrize("bound", [0.0, -1.0, float("nan"), [], [1.0, 0.0]])
-@pytest.mark.parametrize("name", ["floor", "ceiling"])
+@pytest.mark.parametrize("name", ["floor", "ceiling", "reach"])
 def test_a_bound_must_be_positive(name, bound):
     with pytest.raises(SettingError, match=rf"{name}=...\)` must be .* above 0, or one for each target"):
         likelihoods.HeteroscedasticGaussian(**{name: bound})
 
 
-@pytest.mark.parametrize("name", ["floor", "ceiling"])
+@pytest.mark.parametrize("name", ["floor", "ceiling", "reach"])
 def test_bounds_of_other_targets_are_refused(name):
     with pytest.raises(SettingError, match="3 numbers for 2 targets"):
         likelihoods.HeteroscedasticGaussian(**{name: [1.0, 2.0, 3.0]}).prepare(np.zeros((4, 2)), 4)

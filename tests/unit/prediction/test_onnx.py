@@ -24,7 +24,7 @@ KINDS = {
     "known noise": (likelihoods.Gaussian(noise=0.2), "tanh", 2),
     "learned noise": (likelihoods.Gaussian(), "relu", 2),
     "noise by row": (likelihoods.HeteroscedasticGaussian(floor=[0.1, 0.3]), "silu", 4),
-    "heavy tails": (likelihoods.HeteroscedasticStudentT(floor=0.1, ceiling=[0.5, 2.0]), "silu", 4),
+    "heavy tails": (likelihoods.HeteroscedasticStudentT(floor=0.1, ceiling=[0.5, 2.0], reach=[0.2, 1.0]), "silu", 4),
     "noise by row without a floor": (likelihoods.HeteroscedasticGaussian(), "sigmoid", 4),
     "classes": (likelihoods.Categorical(), "gelu", 3),
     "two classes": (likelihoods.Bernoulli(), "softplus", 1),
