@@ -307,6 +307,20 @@ FAULTS = (
         ("tests/unit/models/test_densities.py", "ceiling"),
     ),
     Fault(
+        "the first step of MCLMC may lose any energy",
+        "samplers/mclmc.py",
+        "return -jnp.abs(error)",
+        "return -error",
+        ("tests/unit/samplers/test_mclmc.py", "first_step"),
+    ),
+    Fault(
+        "a step of MCLMC that is far off in energy is kept",
+        "samplers/mclmc.py",
+        "jnp.abs(error) <= DIVERGENCE_THRESHOLD",
+        "jnp.isfinite(error)",
+        ("tests/unit/samplers/test_mclmc.py", "far_off"),
+    ),
+    Fault(
         "a location beyond the reach is cut off there, where it has no gradient",
         "models/likelihood.py",
         "* (2 - reach / jnp.maximum(jnp.abs(mean), reach))",

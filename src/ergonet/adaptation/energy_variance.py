@@ -84,7 +84,7 @@ class EnergyVarianceLearner(AbstractLearner):
             aim=aim.astype(tuning.step_size.dtype),
             num_steps=info.num_steps.astype(tuning.step_size.dtype),
             nonfinite=info.nonfinite,
-            moved=info.moved,
+            is_known=info.moved | (info.energy_variance > 0),
         )
         return memory, with_step_size(tuning, jnp.exp(log_step))
 
@@ -110,7 +110,7 @@ def update(
     aim: Scalar,
     num_steps: Scalar,
     nonfinite: Flag,
-    moved: Flag,
+    is_known: Flag,
 ) -> tuple[EnergyErrors, Scalar]:
     """The errors with those of one more transition, and the next log step size.
 
@@ -121,10 +121,10 @@ def update(
         aim: the variance at which the next step size aims.
         num_steps: number of steps of the transition.
         nonfinite: whether the energy of one of them was not finite.
-        moved: whether that of another was finite.
+        is_known: whether that of another was finite.
     """
     ratio = variance / aim + SMALLEST_RATIO
-    weight = jnp.where(moved, num_steps * jnp.exp(-0.5 * (jnp.log(ratio) / (ORDER * TRUST)) ** 2), 0.0)
+    weight = jnp.where(is_known, num_steps * jnp.exp(-0.5 * (jnp.log(ratio) / (ORDER * TRUST)) ** 2), 0.0)
     old = errors.weight * FORGETTING**num_steps
     total = old + weight
     known = errors.ratio * errors.aim / aim

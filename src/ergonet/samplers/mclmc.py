@@ -22,7 +22,7 @@ from jax import lax
 from ergonet._numbers import Whole, integer, like, optional_real, plain, real, whole
 from ergonet._types import Array, Count, Flag, Float, Int, Position, PRNGKey, Scalar
 from ergonet.draws.statistics import FLOAT, MEAN, SUM, Statistic, statistic, statistics
-from ergonet.hamiltonian.energy import is_divergent
+from ergonet.hamiltonian.energy import DIVERGENCE_THRESHOLD
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric, first_metric
 from ergonet.hamiltonian.microcanonical import (
@@ -36,6 +36,7 @@ from ergonet.samplers.base import AbstractInfo, AbstractKernel, EnergyVariance, 
 from ergonet.samplers.common import directed, require_directions
 from ergonet.target.contract import AbstractDensity
 
+BOUNDS = -DIVERGENCE_THRESHOLD, DIVERGENCE_THRESHOLD  # of energy errors
 REFRESHED = 0.5  # of the memory, between two refreshments: normals for each step take a tenth of the time
 
 
@@ -49,7 +50,8 @@ class MCLMCInfo(AbstractInfo):
     """Diagnostics of a transition without a Metropolis correction.
 
     Attributes:
-        energy_variance: mean square of the energy error of a step, per dimension, without steps that were undone.
+        energy_variance: mean square of the energy error of a step, per dimension. Errors that are not finite do not
+            count, and larger ones count as 1000.
         num_steps: number of integrator steps.
     """
 
@@ -58,15 +60,16 @@ class MCLMCInfo(AbstractInfo):
 
 
 class MCLMCTrajectory(eqx.Module):
-    """The current end of the trajectory, and sums over the steps that were not undone."""
+    """The current end of the trajectory, and sums over the steps whose energy error is finite."""
 
     phase: MicrocanonicalPhase
     key: PRNGKey
     steps_left: Count
     num_steps: Count
-    kept: Count
+    finite: Count
     squares: Scalar  # of energy errors
     diverging: Flag
+    moved: Flag
 
 
 class MCLMC(AbstractKernel):
@@ -142,15 +145,16 @@ class MCLMC(AbstractKernel):
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> MCLMCTrajectory:
         assert isinstance(state, DirectedState)
         zero = jnp.zeros_like(state.potential)
-        none = jnp.zeros((), jnp.int32)
+        none, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
         return MCLMCTrajectory(
             phase=MicrocanonicalPhase(state.position, state.direction, state.potential, state.gradient, zero),
             key=key,
             steps_left=tuning.num_steps,
             num_steps=tuning.num_steps,
-            kept=none,
+            finite=none,
             squares=zero,
-            diverging=jnp.zeros((), bool),
+            diverging=no,
+            moved=no,
         )
 
     def advance(self, target: AbstractDensity, trajectory: MCLMCTrajectory, tuning: Tuning) -> MCLMCTrajectory:
@@ -159,16 +163,17 @@ class MCLMC(AbstractKernel):
         start = replace(held, direction=self._refreshed(trajectory, tuning.step_size, tuning.memory))
         end = self.integrator.step(target, tuning.metric, tuning.step_size, start)
         error = end.energy - start.energy
-        is_finite = jnp.isfinite(error)
-        phase = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), end, start)
-        direction = jnp.where(is_finite, phase.direction, -phase.direction)
+        is_finite, is_kept = jnp.isfinite(error), jnp.abs(error) <= DIVERGENCE_THRESHOLD
+        phase = jax.tree.map(lambda new, old: jnp.where(is_kept, new, old), end, start)
+        direction = jnp.where(is_kept, phase.direction, -phase.direction)
         return replace(
             trajectory,
             phase=replace(phase, direction=direction, kinetic_energy=jnp.zeros_like(error)),
             steps_left=trajectory.steps_left - 1,
-            kept=trajectory.kept + is_finite,
-            squares=trajectory.squares + jnp.where(is_finite, error**2, 0.0),
-            diverging=trajectory.diverging | is_divergent(error),
+            finite=trajectory.finite + is_finite,
+            squares=trajectory.squares + jnp.where(is_finite, jnp.clip(error, *BOUNDS) ** 2, 0.0),
+            diverging=trajectory.diverging | ~is_kept,
+            moved=trajectory.moved | is_kept,
         )
 
     def _refreshed(self, trajectory: MCLMCTrajectory, step_size: Scalar, memory: Scalar) -> Position:
@@ -187,13 +192,13 @@ class MCLMC(AbstractKernel):
         return trajectory.steps_left <= 0
 
     def conclude(self, trajectory: MCLMCTrajectory) -> tuple[DirectedState, MCLMCInfo]:
-        phase, kept = trajectory.phase, trajectory.kept
+        phase, finite = trajectory.phase, trajectory.finite
         info = MCLMCInfo(
             gradients=trajectory.num_steps * self.integrator.gradients_per_step,
             diverging=trajectory.diverging,
-            nonfinite=kept < trajectory.num_steps,
-            moved=kept > 0,
-            energy_variance=trajectory.squares / (jnp.maximum(kept, 1) * phase.position.size),
+            nonfinite=finite < trajectory.num_steps,
+            moved=trajectory.moved,
+            energy_variance=trajectory.squares / (jnp.maximum(finite, 1) * phase.position.size),
             num_steps=trajectory.num_steps,
         )
         return DirectedState(phase.position, phase.potential, phase.gradient, phase.direction), info
@@ -218,4 +223,5 @@ class MCLMC(AbstractKernel):
 
     def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
         start = directed(key, state)
-        return start.energy - self.integrator.step(target, tuning.metric, tuning.step_size, start).energy
+        error = self.integrator.step(target, tuning.metric, tuning.step_size, start).energy - start.energy
+        return -jnp.abs(error)  # a step that loses energy is as wrong as one that gains it

@@ -11,6 +11,8 @@ import ergonet
 from ergonet import MAMS, MCLMC, MLP, BayesianNetwork, Target, likelihoods, priors, stream
 from ergonet._errors import CapabilityError, SettingError
 from ergonet.adaptation import energy_variance, memory
+from ergonet.adaptation.initial_step import find_first_step
+from ergonet.adaptation.learner import Transition
 from ergonet.adaptation.recipes import EnergyVarianceLearner, stan_windows
 from ergonet.diagnostics.advice import advise
 from ergonet.samplers.base import run_transition
@@ -75,11 +77,11 @@ def test_the_step_size_has_the_energy_errors_that_are_aimed_at():
     for _ in range(100):  # the first were far away, and are forgotten
         variance = 0.03 * jnp.exp(6 * log_step)
         errors, log_step = energy_variance.update(
-            errors, log_step, variance, aim=jnp.asarray(5e-4), num_steps=jnp.asarray(8.0), nonfinite=no, moved=yes
+            errors, log_step, variance, aim=jnp.asarray(5e-4), num_steps=jnp.asarray(8.0), nonfinite=no, is_known=yes
         )
     np.testing.assert_allclose(jnp.exp(log_step), (5e-4 / 0.03) ** (1 / 6), rtol=1e-3)
     capped, lower = energy_variance.update(
-        errors, log_step, variance, aim=jnp.asarray(5e-4), num_steps=jnp.asarray(8.0), nonfinite=yes, moved=yes
+        errors, log_step, variance, aim=jnp.asarray(5e-4), num_steps=jnp.asarray(8.0), nonfinite=yes, is_known=yes
     )
     np.testing.assert_allclose(lower - log_step, np.log(0.8), rtol=1e-5)
     np.testing.assert_allclose(capped.log_limit, lower)
@@ -115,6 +117,32 @@ def test_a_step_that_is_not_finite_is_undone_and_the_chain_goes_on():
     moved, info = move(after, replace(tuning, step_size=jnp.full_like(tuning.step_size, 0.01)))
     assert bool(info.moved)
     np.testing.assert_allclose(jnp.linalg.norm(moved.direction), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dim", "start", "step_size"), [(3, 0.01, 600.0), (3000, 1.0, 100.0)], ids=["gains energy", "loses energy"]
+)
+def test_a_step_far_off_in_energy_is_undone_and_tells_the_learner(dim, start, step_size):
+    target = Target.from_logdensity(lambda q: -5.0 * jnp.sum(q**2), jnp.ones(dim))
+    kernel = MCLMC(num_steps=1, step_size=step_size, metric="identity")
+    state, tuning = kernel.init(target, jnp.full(dim, start)), kernel.tuning(target, jnp.ones(dim))
+    after, info = run_transition(kernel, jax.random.key(0), target, state, tuning)
+    np.testing.assert_array_equal(after.position, state.position)
+    assert bool(info.diverging)
+    assert not bool(info.nonfinite)
+    assert not bool(info.moved)
+    np.testing.assert_allclose(info.energy_variance, 1000.0**2 / dim, rtol=1e-5)
+    learner = EnergyVarianceLearner(5e-4)
+    _, lower = learner.observe(learner.init(target, state, tuning), tuning, Transition(target, state, after, info))
+    assert lower.step_size < 0.2 * tuning.step_size
+
+
+def test_the_first_step_size_neither_gains_nor_loses_energy():
+    """Away from the mode, a step of any size loses energy, and a search by acceptance would not end."""
+    target = Target.from_logdensity(lambda q: -5.0 * jnp.sum(q**2), jnp.ones(50))
+    kernel, key = MCLMC(metric="identity"), jax.random.key(3)
+    state, tuning = kernel.init(target, jnp.ones(50)), kernel.tuning(target, jnp.ones(50))
+    assert find_first_step(kernel, key, target, state, tuning) < 1.0
 
 
 def test_a_failed_step_turns_back():
