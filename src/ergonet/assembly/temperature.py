@@ -107,10 +107,8 @@ def cross_validated(
         return Found(None, f"Probabilities stay as they are: cross-validation did not work. {error}")
     rows = np.concatenate(chosen)
     found = recalibrate_classes(np.concatenate([first, *rest]), labels[rows])
-    return Found(
-        found,
-        f"By cross-validation with {len(rows)} rows, {found.what}: better there by {found.gain:.3f} nats per row.",
-    )
+    gained = f": better there by {found.gain:.3f} nats per row" if found.gain else ""
+    return Found(found, f"By cross-validation with {len(rows)} rows, {found.what}{gained}.")
 
 
 def _unsuited(posterior: NetworkPosterior, labels: np.ndarray) -> str | None:

@@ -34,6 +34,8 @@ def fall_back(
         The run directory, complete, and its figures.
     """
     if os.path.lexists(claim.path):  # better draws of an earlier fit than none
+        stays = f"{str(claim.path)!r} stays as it is, since its draws are better than none"
+        error.args = (f"{error} {stays}: choose another `--out` for what can be predicted without draws.",)
         raise error
     from ergonet.baselines import fallback
     from ergonet.baselines.forecast import Rows

@@ -77,24 +77,24 @@ def _recorded(directory: RunDirectory, rows: str | None) -> str:
     metrics.pop(RECALIBRATION, None)
     said = "Predictions state again what the model states."
     if rows is not None:
-        found = _found(directory.read_fitted(), rows)
-        said = str(found)
+        fitted = directory.read_fitted()
+        x, y = _rows(fitted, rows)
+        found = _found(fitted, x, y)
+        said = f"{found} {_seen(fitted, x, y)}".rstrip()
         metrics[RECALIBRATION] = found.to_table() | {"file": Path(rows).name, "sentence": said}
     directory.write_metrics(metrics)
     write_report(RunRecord.load(directory.path), directory.report)
     return f"{said}\nReport: {directory.report}"
 
 
-def _found(fitted: "Fitted", rows: str) -> "ClassCalibration | Levels":
+def _rows(fitted: "Fitted", rows: str) -> tuple[Any, Any]:
+    """Inputs and targets of a file, as the network takes them."""
     from ergonet.datasets.readers import read_table
     from ergonet.diagnostics.finding import FALLBACK
-    from ergonet.prediction.pit import probability_transform, steps_of
-    from ergonet.prediction.predictive import predict
-    from ergonet.prediction.recalibration import recalibrate_classes, recalibrate_levels
 
     if FALLBACK in fitted.samples.about:
         raise SettingError("This run has no draws from a posterior to recalibrate. Fit again with more time.")
-    table, units, samples, model = read_table(rows), fitted.preprocessing, fitted.samples, fitted.model
+    table, units = read_table(rows), fitted.preprocessing
     targets = list(units.target_names)
     lacking = [name for name in targets if name not in table.columns]
     if lacking:
@@ -102,7 +102,42 @@ def _found(fitted: "Fitted", rows: str) -> "ClassCalibration | Levels":
     x = units.transform(table[[one for one in table.columns if one not in targets]], argument=f"the file {rows}")
     values = table[targets[0]] if len(targets) == 1 else table[targets]
     y = units.transform_target(values.to_numpy(), argument=f"the target in {rows}")
-    if units.classes:
+    return x, y
+
+
+def _found(fitted: "Fitted", x: Any, y: Any) -> "ClassCalibration | Levels":
+    from ergonet.prediction.pit import probability_transform, steps_of
+    from ergonet.prediction.predictive import predict
+    from ergonet.prediction.recalibration import recalibrate_classes, recalibrate_levels
+
+    samples, model = fitted.samples, fitted.model
+    if fitted.preprocessing.classes:
         return recalibrate_classes(predict(samples, x, model=model).mean, y)
     steps = steps_of(model.likelihood, y)
     return recalibrate_levels(probability_transform(samples, x, y, model=model, steps=steps))
+
+
+def _seen(fitted: "Fitted", x: Any, y: Any) -> str:
+    """A sentence if rows are training rows, as far as the data of the fit are still in place; else empty."""
+    from ergonet.cli.loading import reload_data
+
+    try:
+        dataset = reload_data(fitted.settings, fitted.preprocessing, lacking="")
+    except RunDirectoryError:
+        return ""
+    known = set(_keys(dataset.x_train, dataset.y_train))
+    count = sum(key in known for key in _keys(x, y))
+    if not count:
+        return ""
+    return (
+        f"But {count} of these rows are training rows, for which predictions are better than for new ones, so that new "
+        f"ones now get too narrow intervals or too sure probabilities: recalibrate on rows that were not in the fit."
+    )
+
+
+def _keys(x: Any, y: Any) -> list[bytes]:
+    """Rows with their targets, to be compared."""
+    import numpy as np
+
+    columns = [np.reshape(np.asarray(one), (len(one), -1)).astype(np.float32) for one in (x, y)]
+    return [row.tobytes() for row in np.concatenate(columns, axis=1)]

@@ -152,7 +152,7 @@ def _cost(metrics: Mapping[str, Any]) -> list[Row]:
         (
             "In all",
             wording.duration(wording.real(seconds, "total")),
-            "with test predictions, diagnostics and baselines",
+            "with predictions, diagnostics and baselines, if any; without the report",
         ),
     ]
 

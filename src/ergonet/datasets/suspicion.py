@@ -30,8 +30,8 @@ def warn_of_suspects(
     """
     codes = {name: _codes(column) for name, column in columns.items() if kinds[name] in (NUMERIC, CATEGORICAL)}
     rows = [name for name in codes if kinds[name] == NUMERIC and _is_row_number(name, columns[name])]
-    _warn(rows, "numbers its rows like an identifier, which says nothing about new rows")
-    _warn(_copies(codes), "holds the same as another column, of which one is enough")
+    _warn(dict.fromkeys(rows, "numbers its rows like an identifier, which says nothing about new rows"))
+    _warn({name: f"holds the same as column {first!r}, and one is enough" for name, first in _copies(codes).items()})
     is_label = isinstance(target, list)
     answers = _codes(np.array(target, dtype=object))[:, None] if is_label else np.asarray(target)
     for name, answer in zip(target_names, answers.T, strict=True) if len(codes) > 1 else ():
@@ -39,16 +39,17 @@ def warn_of_suspects(
         if not leaks and len(codes) <= _MOST_TREES and len(answer) >= _FEWEST_ROWS:
             leaks = [one for one, code in codes.items() if _explains(code, answer, is_label=is_label)]
         share = f"{100 * EXPLAINED:g} %"
-        _warn(
-            leaks, f"alone explains {share} of the target {name!r}, like a copy of it or a result that comes after it"
-        )
+        said = f"alone explains {share} of the target {name!r}, like a copy of it or a result that comes after it"
+        _warn(dict.fromkeys(leaks, said))
 
 
-def _warn(names: Sequence[str], said: str) -> None:
+def _warn(said: Mapping[str, str]) -> None:
+    """Warn of columns, by their names."""
+    names = list(said)
     for name in names[:3]:
         others = f" So do {shorten([repr(one) for one in names[3:]])}." if len(names) > 3 and name == names[2] else ""
         warnings.warn(
-            f"Column {name!r} {said}. Leave it out with `--drop` unless new rows have it and it helps.{others}",
+            f"Column {name!r} {said[name]}. Leave it out with `--drop` unless new rows have it and it helps.{others}",
             UserWarning,
             stacklevel=4,
         )
@@ -70,10 +71,16 @@ def _is_row_number(name: str, column: Float[np.ndarray, "rows"]) -> bool:
     return is_named or (len(column) >= _FEWEST_ROWS and bool((np.abs(np.diff(column)) == 1).all()))
 
 
-def _copies(codes: Mapping[str, Float[np.ndarray, "rows"]]) -> list[str]:
-    """Columns that repeat an earlier one that varies."""
+def _copies(codes: Mapping[str, Float[np.ndarray, "rows"]]) -> dict[str, str]:
+    """Columns that repeat an earlier one that varies, with its name; missing entries are at the same rows in both."""
     first: dict[bytes, str] = {}
-    return [name for name, code in codes.items() if np.ptp(code) > 0 and first.setdefault(code.tobytes(), name) != name]
+    earlier = {name: first.setdefault(code.tobytes(), name) for name, code in codes.items() if _varies(code)}
+    return {name: one for name, one in earlier.items() if one != name}
+
+
+def _varies(code: Float[np.ndarray, "rows"]) -> bool:
+    known = code[~np.isnan(code)]
+    return len(known) > 0 and bool(np.ptp(known) > 0)
 
 
 def _follows(code: Float[np.ndarray, "rows"], answer: Float[np.ndarray, "rows"]) -> bool:

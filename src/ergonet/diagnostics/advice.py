@@ -160,7 +160,8 @@ def _divergences(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
     if not count > 0:
         return []
     target = number(diagnostics, "target_acceptance")
-    remedy = f"Raise the target acceptance (now {target:g}) to 0.9 or 0.95"
+    higher = " or ".join([f"{one:g}" for one in (0.9, 0.95, 0.99) if one > target + 0.005][:2])
+    remedy = f"Raise the target acceptance (now {target:g}) to {higher}" if higher else "Use a smaller step size"
     if not math.isfinite(target):
         is_biased = math.isfinite(number(diagnostics, "energy_variance"))
         remedy = "Use a smaller `energy_variance`" if is_biased else "Use a smaller step size"

@@ -23,14 +23,14 @@ USEFUL_ESS: Final = 100  # Monte Carlo error of a tenth of the standard deviatio
 
 def are_settled(metrics: Mapping[str, Any]) -> bool:
     """Whether held-out rows show chains that no longer change, are equally good, and gain by being averaged."""
-    return _can_judge(metrics) and not _off(metrics["ensemble"])
+    return _can_judge(metrics) and not _off(metrics)
 
 
 def judge_members(metrics: Mapping[str, Any]) -> list[Finding]:
     """What held-out rows say about chains that disagree; empty if they cannot say it."""
     if not _can_judge(metrics):
         return []
-    return [Finding(problem=True, sentence=one) for one in _off(metrics["ensemble"])] or [_modes(metrics)]
+    return [Finding(problem=True, sentence=one) for one in _off(metrics)] or [_modes(metrics)]
 
 
 def are_unjudged(metrics: Mapping[str, Any]) -> bool:
@@ -112,9 +112,10 @@ def _can_judge(metrics: Mapping[str, Any]) -> bool:
     return len(members) >= FEWEST_MEMBERS and known and bool(table.get("apart"))
 
 
-def _off(table: Mapping[str, Any]) -> list[str]:
+def _off(metrics: Mapping[str, Any]) -> list[str]:
     """Sentences about members that are not settled or not equal, most serious first."""
-    found = []
+    table, found = metrics["ensemble"], []
+    longer = "a longer warm-up" if metrics.get("warm_start") else "a longer warm-up or a warm start"
     if table["unusable"]:
         who = listed("Chain", table["unusable"])
         found.append(
@@ -126,15 +127,15 @@ def _off(table: Mapping[str, Any]) -> list[str]:
         below = _signed(-table["differences"][where], table["difference_errors"][where])
         found.append(
             f"{listed('Chain', [chain])} predicts the held-out rows worse than the others: its log score is {below} "
-            "nats per row below the mean of the chains. Use a longer warm-up or a warm start, so that it can leave its "
-            "region, or another seed."
+            f"nats per row below the mean of the chains. Use {longer}, so that it can leave its region, or another "
+            "seed."
         )
     if abs(table["change"]) > table["change_limit"] * table["change_error"]:
         course = "still improve" if table["change"] > 0 else "become worse"
         by = _signed(abs(table["change"]), table["change_error"])
         found.append(
             f"The chains are not settled: their predictions of the held-out rows {course}, by {by} nats per row from "
-            "the first to the second half of the draws. Use a longer warm-up or a warm start, and more draws."
+            f"the first to the second half of the draws. Use {longer}, and more draws."
         )
     elif table["drifting"]:
         found.append(
@@ -145,8 +146,8 @@ def _off(table: Mapping[str, Any]) -> list[str]:
         by = _signed(-table["gain_over_best"], table["gain_over_best_error"])
         found.append(
             f"{listed('Chain', [table['best']])} alone predicts the held-out rows better than the average of all "
-            f"chains, by {by} nats per row: the others spoil the average. Use a longer warm-up or a warm start, so "
-            "that all chains reach such a region."
+            f"chains, by {by} nats per row: the others spoil the average. Use {longer}, so that all chains reach such "
+            "a region."
         )
     return found
 
@@ -163,8 +164,8 @@ def _modes(metrics: Mapping[str, Any]) -> Finding:
         subject=MODES,
         sentence=f"{len(table['chains'])} chains in different modes (R-hat of the predictions is {rhat}), averaged; "
         f"the spread between them, {share} of the variance of a typical prediction, is in the intervals. "
-        "These are not draws from one converged posterior, but on held-out rows the chains agree "
-        f"within errors, no longer change, and none is better than their average.{more}",
+        "These are not draws from one converged posterior, but on held-out rows no chain falls behind the "
+        f"others, they no longer change, and none is better than their average.{more}",
     )
 
 

@@ -14,8 +14,10 @@ def rows(metrics: Mapping[str, Any]) -> list[Row]:
     if not found.get("scores"):
         return []
     scores, best = found["scores"], _with_error(found, "gain_over_best")
+    before = ", before temperature and label noise" if metrics.get("task") == "classification" else ""
+    alone = f"log score of a test row by each chain alone{before}"
     entries = [
-        ("Score of chains", f"{min(scores):.3f} to {max(scores):.3f}", "log score of a test row by each chain alone"),
+        ("Score of chains", f"{min(scores):.3f} to {max(scores):.3f}", alone),
         (
             "Gain by averaging",
             _with_error(found, "gain_over_mean"),

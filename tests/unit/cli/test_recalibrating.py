@@ -113,9 +113,25 @@ def test_intervals_around_grades_are_judged_by_their_steps(tmp_path):
     table = pd.DataFrame({"x": x, "y": np.round(x + 0.25 * random.normal(size=x.size))})
     table.to_csv(tmp_path / "grades.csv", index=False)
     fitted: Any = SimpleNamespace(samples=samples, preprocessing=Plain(), model=model)
-    found: Any = recalibrating._found(fitted, str(tmp_path / "grades.csv"))
+    found: Any = recalibrating._found(fitted, *recalibrating._rows(fitted, str(tmp_path / "grades.csv")))
     wanted = np.arange(1, 10) / 10
     np.testing.assert_allclose(found(wanted), wanted, atol=0.03)
+
+
+def test_training_rows_among_those_for_recalibration_are_named(monkeypatch):
+    fitted: Any = SimpleNamespace(settings=None, preprocessing=None)
+    x, y = np.random.default_rng(0).normal(size=(2, 9, 1)).astype(np.float32)
+    dataset = SimpleNamespace(x_train=x[:5], y_train=y[:5])
+    monkeypatch.setattr("ergonet.cli.loading.reload_data", lambda *_, **__: dataset)
+    assert recalibrating._seen(fitted, x[3:], y[3:]).startswith("But 2 of these rows are training rows")
+    assert not recalibrating._seen(fitted, x[5:], y[5:])
+    assert not recalibrating._seen(fitted, x[:5], -y[:5])  # other targets
+
+    def gone(*_, **__):
+        raise RunDirectoryError("the data are gone")
+
+    monkeypatch.setattr("ergonet.cli.loading.reload_data", gone)
+    assert not recalibrating._seen(fitted, x, y)
 
 
 @pytest.mark.slow

@@ -43,9 +43,12 @@ def test_row_numbers_are_named(name, column):
     assert "`--drop`" in found
 
 
-def test_a_copy_of_another_column_is_named():
-    (found,) = said(PLAIN.assign(again=PLAIN["a"]))
-    assert found.startswith("Column 'again' holds the same as another column")
+@pytest.mark.parametrize("missing", [[], [3, 7]])
+def test_a_copy_of_another_column_is_named(missing):
+    column = PLAIN["a"].astype(float)
+    column.iloc[missing] = np.nan
+    (found,) = said(PLAIN.assign(a=column, again=column))
+    assert found.startswith("Column 'again' holds the same as column 'a'")
 
 
 @pytest.mark.parametrize(

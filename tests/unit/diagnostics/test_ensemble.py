@@ -100,7 +100,8 @@ def test_members_that_still_improve_are_a_problem():
     metrics = verdict(members(np.random.default_rng(4), modes=0.5, drift=0.5, chains=6))
     assert failed(metrics)
     assert "still improve" in advise(metrics)[0]
-    assert "longer warm-up" in advise(metrics)[0]
+    assert "a longer warm-up or a warm start" in advise(metrics)[0]
+    assert "a longer warm-up, and" in advise({**metrics, "warm_start": True})[0]
 
 
 def test_members_that_become_worse_are_a_problem():
