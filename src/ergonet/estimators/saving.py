@@ -6,6 +6,7 @@ only estimators have: their parameters and the fitted attributes of scikit-learn
 
 import dataclasses
 import numbers
+import warnings
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +22,7 @@ from ergonet.assembly.default import NO_WARM_START
 from ergonet.assembly.renamed import translate
 from ergonet.assembly.settings import NetworkSettings, RunSettings, Settings
 from ergonet.datasets.preprocessing import PER_COLUMN_SCALING, UNSCALED, Preprocessing
+from ergonet.diagnostics.finding import RECALIBRATION
 from ergonet.draws.replacement import Claim
 from ergonet.draws.samples import Samples, load
 from ergonet.runs import files
@@ -264,6 +266,13 @@ def _of_fit(kind: "type[BayesianEstimator]", directory: RunDirectory) -> "Bayesi
         **({} if scaling.target_transform is None else {"target_transform": scaling.target_transform.name}),
     )
     metrics = directory.read_metrics() if METRICS not in directory.missing_results() else {}
+    if metrics.get(RECALIBRATION):
+        warnings.warn(
+            f"{str(directory.path)!r} was recalibrated, but an estimator states what the model states. Use `ergonet "
+            f"predict` for recalibrated predictions.",
+            UserWarning,
+            stacklevel=4,
+        )
     fitted = {
         "n_features_in_": len(scaling.feature_names),
         "feature_names_in_": list(scaling.feature_names),

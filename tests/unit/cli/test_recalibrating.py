@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ergonet import MLP, BayesianNetwork, Samples, likelihoods, priors
+from ergonet import MLP, BayesianClassifier, BayesianNetwork, Samples, likelihoods, priors
 from ergonet._errors import RunDirectoryError
 from ergonet.cli import recalibrating
 from ergonet.cli.predicting import Columns, _recalibrated
@@ -159,6 +159,8 @@ def test_a_run_is_recalibrated_and_restored(tmp_path, monkeypatch):
     assert "recalibrated" not in plain
     assert "The rows are those of rows.csv." in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     call("verify", "run")
+    with pytest.warns(UserWarning, match="'run' was recalibrated, but an estimator states what the model states"):
+        BayesianClassifier.load("run")
     call("recalibrate", "run", "--remove")
     call("predict", "run", "new.csv", "--out", "again.csv")
     pd.testing.assert_frame_equal(pd.read_csv("again.csv"), plain)
