@@ -9,7 +9,7 @@ before and after each step, which adds nothing to W. References: Robnik2023; Rob
 import jax
 
 from ergonet._numbers import like, optional_integer, optional_real, real
-from ergonet._types import PRNGKey
+from ergonet._types import PRNGKey, Scalar
 from ergonet.draws.statistics import Statistic, statistics
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
@@ -22,7 +22,7 @@ from ergonet.hamiltonian.microcanonical import (
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import State, Tuning, WalkInfo
-from ergonet.samplers.common import directed, require_directions
+from ergonet.samplers.common import directed, probe_directed, require_directions
 from ergonet.samplers.hmc import AbstractStatic
 from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.fixed import Fixed, FixedTrajectory
@@ -97,3 +97,6 @@ class MAMS(AbstractStatic):
         return RefreshedPhase(
             start.position, start.direction, start.potential, start.gradient, start.kinetic_energy, key_steps, memory
         )
+
+    def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
+        return probe_directed(self.trajectory.integrator, target, self.start(key, state, tuning), tuning)

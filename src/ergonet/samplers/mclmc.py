@@ -33,7 +33,7 @@ from ergonet.hamiltonian.microcanonical import (
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import AbstractInfo, AbstractKernel, EnergyVariance, State, Tuning, WarmupNeeds
-from ergonet.samplers.common import directed, require_directions
+from ergonet.samplers.common import directed, probe_directed, require_directions
 from ergonet.target.contract import AbstractDensity
 
 BOUNDS = -DIVERGENCE_THRESHOLD, DIVERGENCE_THRESHOLD  # of energy errors
@@ -222,6 +222,4 @@ class MCLMC(AbstractKernel):
         )
 
     def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
-        start = directed(key, state)
-        error = self.integrator.step(target, tuning.metric, tuning.step_size, start).energy - start.energy
-        return -jnp.abs(error)  # a step that loses energy is as wrong as one that gains it
+        return probe_directed(self.integrator, target, directed(key, state), tuning)
