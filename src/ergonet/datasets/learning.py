@@ -232,7 +232,7 @@ def _report_constant(dropped: Mapping[str, Any], *, left: int) -> None:
         )
     warnings.warn(
         f"Dropped {len(dropped)} constant column{'s' * (len(dropped) > 1)}: {shown}. "
-        "They carry no information in the training rows.",
+        "A column that is always the same says nothing about the target.",
         UserWarning,
         stacklevel=4,
     )

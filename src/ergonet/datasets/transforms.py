@@ -277,7 +277,7 @@ def transformed(
         row, column = (int(one) for one in np.argwhere(~np.isfinite(found))[0])
         where = row if rows is None else int(rows[row])
         raise DataError(
-            f"Target {names[column]!r} of {argument} must be {transform.domain} for `target_transform="
+            f"Column {names[column]!r} of {argument} must be {transform.domain} for `target_transform="
             f"{transform.name!r}`; {row_name(where)} has {targets[row, column]:g}. Correct the row, or choose another "
             f"transform."
         )

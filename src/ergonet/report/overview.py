@@ -255,7 +255,8 @@ def _network(metrics: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
         hidden = [hidden]
     if isinstance(hidden, (list, tuple)):
         layers = wording.plural(len(hidden), "hidden layer")
-        parts.append(f"{layers} of {' and '.join(map(str, hidden))} units" if hidden else "no hidden layer (linear)")
+        sizes = [str(hidden[0])] if len(set(hidden)) == 1 else [str(one) for one in hidden]
+        parts.append(f"{layers} of {' and '.join(sizes)} units" if hidden else "no hidden layer (linear)")
     activation = wording.setting(settings, "activation")
     if activation is not None:
         parts.append(wording.in_words(activation))
