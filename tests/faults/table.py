@@ -4,27 +4,7 @@ A fault is a substitution in one file of the library. Where the code has changed
 fault has to be written anew: `tests/unit/test_faults_can_be_planted.py` says so.
 """
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A mistake that could be made.
-
-    Attributes:
-        name: what is wrong, in a few words.
-        file: in `src/ergonet`.
-        right: the text as it is.
-        wrong: the text with the fault.
-        test: what pytest is given; every path with its `-k` expression.
-    """
-
-    name: str
-    file: str
-    right: str
-    wrong: str
-    test: tuple[str, str]
-
+from tests.faults.fault import Fault
 
 JOINT, BEGIN = "tests/laws/test_joint.py", "tests/laws/test_begin.py"
 INTEGERS, ORBITS = "tests/laws/test_doubling_on_integers.py", "tests/laws/test_doubling_on_orbits.py"
@@ -308,7 +288,7 @@ FAULTS = (
     ),
     Fault(
         "the first microcanonical step may lose any energy",
-        "samplers/common.py",
+        "samplers/mclmc.py",
         "return -jnp.abs(error)",
         "return -error",
         ("tests/unit/samplers/test_mclmc.py", "first_step"),

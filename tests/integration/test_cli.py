@@ -101,13 +101,6 @@ def test_a_fit_says_what_it_does_and_what_is_off(regression):
     assert regression.stdout.rstrip().endswith("Report: houses-run/report.html")
 
 
-@pytest.mark.slow
-def test_direct_connections_are_told_and_saved(houses, ergonet, folder):
-    told = ergonet("fit", "houses.csv", "--target", "price", *TINY, "--direct", "--out", "direct-run").stdout
-    assert "2-4-2 with direct connections" in told
-    assert tomllib.loads((folder / "direct-run" / "settings.toml").read_text())["network"]["direct"] is True
-
-
 def test_test_scores_are_in_the_unit_of_the_target(regression, folder, houses):
     record = RunRecord.load(folder / "houses-run")
     truth = houses["price"].to_numpy()[record.evaluation["test_rows"]]

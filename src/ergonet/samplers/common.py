@@ -12,7 +12,7 @@ from ergonet._types import Count, Position, PRNGKey, Scalar
 from ergonet.hamiltonian.energy import is_divergent, total_energy
 from ergonet.hamiltonian.integrator import AbstractIntegrator
 from ergonet.hamiltonian.metric import AbstractMetric, first_metric
-from ergonet.hamiltonian.microcanonical import MicrocanonicalIntegrator, MicrocanonicalPhase, uniform_direction
+from ergonet.hamiltonian.microcanonical import MicrocanonicalPhase, uniform_direction
 from ergonet.hamiltonian.phase import Phase
 from ergonet.samplers.base import AbstractKernel, State, TrajectoryInfo, Tuning, WarmupNeeds
 from ergonet.target.contract import AbstractDensity
@@ -85,18 +85,6 @@ def probe_step(
     start = refresh(key, state)
     end = steps.step(target, tuning.metric, tuning.step_size, start)
     return total_energy(start) - total_energy(end)
-
-
-def probe_directed(
-    steps: MicrocanonicalIntegrator, target: AbstractDensity, start: MicrocanonicalPhase, tuning: Tuning
-) -> Scalar:
-    """Minus the size of the energy error of one microcanonical step.
-
-    Away from the mode, a step loses energy, and never more than some (D - 1) log 2 of it, however large the step is:
-    once its direction has turned into the force, the error no longer grows. By its sign, a search would not end.
-    """
-    error = steps.step(target, tuning.metric, tuning.step_size, start).energy - start.energy
-    return -jnp.abs(error)
 
 
 class Proposal(eqx.Module):

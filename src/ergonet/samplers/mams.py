@@ -7,6 +7,7 @@ before and after each step, which adds nothing to W. References: Robnik2023; Rob
 """
 
 import jax
+import jax.numpy as jnp
 
 from ergonet._numbers import like, optional_integer, optional_real, real
 from ergonet._types import PRNGKey, Scalar
@@ -22,7 +23,7 @@ from ergonet.hamiltonian.microcanonical import (
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import State, Tuning, WalkInfo
-from ergonet.samplers.common import directed, probe_directed, require_directions
+from ergonet.samplers.common import directed, require_directions
 from ergonet.samplers.hmc import AbstractStatic
 from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.fixed import Fixed, FixedTrajectory
@@ -99,4 +100,5 @@ class MAMS(AbstractStatic):
         )
 
     def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
-        return probe_directed(self.trajectory.integrator, target, self.start(key, state, tuning), tuning)
+        """Minus the size of the energy error of one step, for the reason that `MCLMC.probe` gives."""
+        return -jnp.abs(super().probe(key, target, state, tuning))

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 
 import numpy as np
 import pytest
@@ -120,3 +121,16 @@ def test_the_report_names_the_rows_whose_predictions_are_monitored():
         column = int(np.argmax(np.abs(monitored[3])))
         name = dataset.preprocessing.encoded_names[column]
         assert found["reference_inputs"][3] == f"{name} {monitored[3, column]:+.1f} sd"
+
+
+@pytest.mark.slow
+def test_direct_connections_are_told_and_saved(tmp_path, capsys):
+    short = {"num_chains": 1, "num_warmup": 20, "num_draws": 10, "baselines": False}
+    chosen = resolve(
+        "two-moons", {}, {"network": {"hidden": [3], "direct": True}, "kernel": {"name": "nuts"}, "run": short}
+    )
+    fitting.run(
+        chosen, out=str(tmp_path / "run"), overwrite=False, strict=False, quiet=False, began=time.perf_counter()
+    )
+    assert "Network 2-3-1 with direct connections" in capsys.readouterr().out
+    assert tomllib.loads((tmp_path / "run" / "settings.toml").read_text())["network"]["direct"] is True
