@@ -225,7 +225,7 @@ class MCLMC(AbstractKernel):
         """Minus the size of the energy error of one step.
 
         Away from the mode, a step loses energy, and never more than some (D - 1) log 2 of it, however large it is: once
-        the direction has turned into the force, the error no longer grows. By its sign, a search would not end.
+        the direction has turned into the force, the error no longer grows. By its sign, a search would go on doubling.
         """
         start = directed(key, state)
         error = self.integrator.step(target, tuning.metric, tuning.step_size, start).energy - start.energy

@@ -12,6 +12,7 @@ from ergonet.assembly import build, temperature
 from ergonet.assembly.default import CROSS_VALIDATION
 from ergonet.assembly.settings import RunSettings, resolve
 from ergonet.prediction.probabilities import entropy_of, log_with_label_noise, power, with_label_noise
+from ergonet.prediction.recalibration import ClassCalibration
 
 RNG = np.random.default_rng(0)
 ROWS = 150
@@ -27,6 +28,12 @@ def network(scale, classes=2, likelihood=likelihoods.Categorical):
 
 def found(model, y, run=RUN, **more):
     return temperature.cross_validated(model.condition(X, y), y, KERNEL, run, **more)
+
+
+def test_probabilities_that_stay_are_not_said_to_be_better(monkeypatch):
+    stays = ClassCalibration(1.0, 0.0, ROWS, 0.0)
+    monkeypatch.setattr(temperature, "recalibrate_classes", lambda *_: stays)
+    assert found(network(0.15), CLEAN).sentence.endswith("rows, probabilities stay as they are.")
 
 
 def test_clean_labels_under_a_narrow_prior_are_stated_surer_and_noisy_ones_under_a_wide_prior_less_sure():

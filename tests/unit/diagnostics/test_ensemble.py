@@ -10,6 +10,7 @@ from ergonet._errors import SettingError
 from ergonet.diagnostics import advise, compare_members, failed, find
 from ergonet.diagnostics.ensemble import FALSE_ALARMS, between_share, ensemble_figures, ess_within
 from ergonet.diagnostics.finding import MODES
+from ergonet.report.ensemble import rows
 from ergonet.runs.metrics import as_json
 
 ROWS, DRAWS = 100, 40
@@ -189,3 +190,10 @@ def test_wrong_shapes_are_refused():
         compare_members(np.zeros((4, 2, 5)), np.ones(4))
     assert compare_members(np.zeros((1, 2, 5))) is None
     assert compare_members(np.zeros((4, 2, 1))) is None
+
+
+def test_scores_of_chains_of_classes_are_said_to_be_before_the_temperature():
+    metrics = verdict(members(np.random.default_rng(2), modes=0.5))
+    for task in ("classification", "regression"):
+        _, _, meaning = rows({**metrics, "task": task})[0]
+        assert ("before temperature and label noise" in meaning) == (task == "classification")

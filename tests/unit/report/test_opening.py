@@ -148,6 +148,11 @@ def test_direct_connections_are_told(direct):
     told = overview._network({"dim": 16}, {"network": network})
     with_them = "inputs connected to the outputs directly, too; " if direct else ""
     assert told == f"1 hidden layer of 3 units; tanh; with biases; {with_them}16 parameters in all"
+    several = {"network": {**network, "hidden": [3, 3]}}, {"network": {**network, "hidden": [3, 4]}}
+    assert [overview._network({}, one).split(";")[0] for one in several] == [
+        "2 hidden layers of 3 units",
+        "2 hidden layers of 3 and 4 units",
+    ]
     model = BayesianNetwork(MLP((2, 3, 1), direct=bool(direct)), priors.Normal(), likelihoods.Gaussian(0.1))
     shown = "biases, direct connections, 15 weights" if direct else "biases, 13 weights"
     assert facts._network(model) == f"2-3-1, tanh, with {shown}"

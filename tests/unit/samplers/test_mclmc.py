@@ -140,7 +140,7 @@ def test_a_step_far_off_in_energy_is_undone_and_tells_the_learner(dim, start, st
 
 @pytest.mark.parametrize("kernel", [MCLMC(metric="identity"), MAMS(metric="identity")], ids=["mclmc", "mams"])
 def test_the_first_step_size_neither_gains_nor_loses_energy(kernel):
-    """Away from the mode, a step of any size loses energy, and a search by acceptance would not end."""
+    """Away from the mode, a step of any size loses energy, and a search by acceptance would go on doubling."""
     target = Target.from_logdensity(lambda q: -5.0 * jnp.sum(q**2), jnp.ones(50))
     state, tuning = kernel.init(target, jnp.ones(50)), kernel.tuning(target, jnp.ones(50))
     assert find_first_step(kernel, jax.random.key(3), target, state, tuning) < 1.0
