@@ -12,6 +12,7 @@ from ergonet.baselines.forecast import Forecast, LeftOutError, Rows, of_all_clas
 
 MOST_ITERATIONS, FEWEST_ITERATIONS, MOST_FOLDS, MOST_TARGETS = 300, 10, 5, 5
 FIRST_FOLD_SHARE = 0.4  # of the time
+BOOSTING = "gradient boosting"  # its name
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def boosting(rows: Rows, *, until: float) -> BoostedTrees:
     if rows.num_classes:
         curve, folds = _curve(rows, until=until)
         model = _grown(rows, most=int(np.argmin(curve)) + 1, until=until)
-        return BoostedTrees("gradient boosting", _said([model], folds), len(rows.x), (model,), None, rows.num_classes)
+        return BoostedTrees(BOOSTING, _said([model], folds), len(rows.x), (model,), None, rows.num_classes)
     targets = rows.y.shape[1]
     if targets > MOST_TARGETS:
         raise LeftOutError(f"there are {targets} targets, and it needs a model for each.")
@@ -71,7 +72,7 @@ def boosting(rows: Rows, *, until: float) -> BoostedTrees:
         errors.append(np.sqrt(curve.min()))
         fewest = min(fewest, folds)
     sd = np.maximum(errors, np.finfo(np.float32).eps)
-    return BoostedTrees("gradient boosting", _said(models, fewest), len(rows.x), tuple(models), sd, 0)
+    return BoostedTrees(BOOSTING, _said(models, fewest), len(rows.x), tuple(models), sd, 0)
 
 
 def _said(models: list[Any], folds: int) -> str:

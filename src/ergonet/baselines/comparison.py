@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ergonet.baselines.boosting import BoostedTrees, boosting
+from ergonet.baselines.boosting import BOOSTING, BoostedTrees, boosting
 from ergonet.baselines.forecast import Forecast, LeftOutError, Rows, inputs_of
 from ergonet.baselines.linear import LinearBaseline, logistic, ridge
 from ergonet.datasets.dataset import Dataset
@@ -77,7 +77,7 @@ def fit_baselines(dataset: Dataset, *, seconds: float) -> Baselines:
     linear: Callable[..., LinearBaseline] = _logistic if rows.num_classes else _ridge
     methods: dict[str, Callable[..., Any]] = {
         "logistic regression" if rows.num_classes else "ridge regression": linear,
-        "gradient boosting": _boosting,
+        BOOSTING: _boosting,
     }
     fitted: list[LinearBaseline | BoostedTrees] = []
     left_out: list[str] = []

@@ -29,7 +29,7 @@ from ergonet.datasets.frames import as_frame_or_array
 from ergonet.datasets.learning import learn, unscaled
 from ergonet.estimators import keeping, saving, updating, warning
 from ergonet.estimators.parameters import parameter, parameter_of
-from ergonet.estimators.validating import within_double_precision
+from ergonet.estimators.validating import naming_entries
 from ergonet.estimators.weights import weighted_rows
 from ergonet.inference.compiled import keep_compiled_programs
 from ergonet.inference.progress import choose_progress
@@ -246,7 +246,7 @@ class BayesianEstimator(BaseEstimator):
     def scaled_inputs(self, X: Any) -> np.ndarray:
         """Validate and scale the inputs of new rows."""
         check_is_fitted(self, "samples_")
-        with within_double_precision(("X", X)):
+        with naming_entries(("X", X)):
             x = validate_data(self, as_frame_or_array(X), reset=False, dtype=np.float64)
         return self._scaled(np.asarray(x))
 

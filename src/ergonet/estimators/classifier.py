@@ -15,7 +15,7 @@ from ergonet.datasets.frames import as_frame_or_array
 from ergonet.estimators.base import SEEDS, BayesianEstimator
 from ergonet.estimators.parameters import documented, parameter
 from ergonet.estimators.saving import Parts
-from ergonet.estimators.validating import within_double_precision
+from ergonet.estimators.validating import naming_entries
 from ergonet.estimators.weights import weighted_rows
 from ergonet.prediction.predictive import sample_predictive
 
@@ -55,7 +55,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
             DataError: `y` has only one class, every column of X is constant, or a value is too large for float32.
             ValueError: the data are not finite, empty, or of different lengths.
         """
-        with within_double_precision(("X", X)):
+        with naming_entries(("X", X)):
             x, labels = validate_data(self, as_frame_or_array(X), y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(labels)
         x, labels, weights = weighted_rows(x, column_or_1d(labels, warn=True), sample_weight)
@@ -92,7 +92,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
             DataError: a value cannot be used, or a label is new.
         """
         check_is_fitted(self, "samples_")
-        with within_double_precision(("X", X)):
+        with naming_entries(("X", X)):
             x, labels = validate_data(self, as_frame_or_array(X), y, reset=False, dtype=np.float64)
         found = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         unknown = np.asarray(labels)[self.classes_[found] != labels].tolist()

@@ -18,7 +18,7 @@ from ergonet.datasets.validation import check_counts
 from ergonet.estimators.base import SEEDS, BayesianEstimator
 from ergonet.estimators.parameters import documented, parameter
 from ergonet.estimators.saving import Parts
-from ergonet.estimators.validating import within_double_precision
+from ergonet.estimators.validating import naming_entries
 from ergonet.estimators.weights import weighted_rows
 from ergonet.prediction.predictive import sample_predictive
 
@@ -37,7 +37,7 @@ class AbstractRegressor(MultiOutputMixin, RegressorMixin, BayesianEstimator):
             DataError: y or every column of X is constant, or a value is too large for float32.
             ValueError: the data are not finite, empty, or of different lengths.
         """
-        with within_double_precision(("X", X), ("y", y)):
+        with naming_entries(("X", X), ("y", y)):
             x, target = validate_data(
                 self, as_frame_or_array(X), y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
             )
@@ -70,7 +70,7 @@ class AbstractRegressor(MultiOutputMixin, RegressorMixin, BayesianEstimator):
             DataError: a value cannot be used.
         """
         check_is_fitted(self, "samples_")
-        with within_double_precision(("X", X), ("y", y)):
+        with naming_entries(("X", X), ("y", y)):
             x, target = validate_data(
                 self, as_frame_or_array(X), y, reset=False, dtype=np.float64, multi_output=True, y_numeric=True
             )

@@ -250,7 +250,7 @@ def _of_fit(kind: "type[BayesianEstimator]", directory: RunDirectory) -> "Bayesi
         )
     if scaling.encoders:
         raise RunDirectoryError(
-            f"{str(directory.path)!r} has columns that are not plain numbers "
+            f"{str(directory.path)!r} has columns with text, dates or missing entries "
             f"({', '.join(map(repr, scaling.encoders))}), which estimators do not take. Use `ergonet predict`."
         )
     estimator = kind(

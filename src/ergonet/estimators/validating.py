@@ -1,21 +1,24 @@
-"""Validation that scikit-learn leaves to Python: whole numbers beyond double precision."""
+"""Validation that scikit-learn leaves to Python: which entry of a table is the one that cannot be used."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ergonet._errors import DataError, shown
-from ergonet.datasets.validation import as_float
+from ergonet.datasets.frames import as_frame_or_array
+from ergonet.datasets.validation import as_float, as_numbers, check_finite
 
 
 @contextmanager
-def within_double_precision(*tables: tuple[str, Any]) -> Generator[None]:
-    """Around `validate_data`: name the first whole number of the tables, given with their names, that no double holds.
+def naming_entries(*tables: tuple[str, Any]) -> Generator[None]:
+    """Around `validate_data`: name the first entry of the tables, given with their names, that it cannot take.
 
     Raises:
-        DataError: there is one; names the table, row and value.
+        DataError: a whole number that no double holds; or, in a table with columns, text, a date, or a missing or
+            infinite value. Names the table, row and value, and the column of a table with columns.
     """
     try:
         yield
@@ -29,3 +32,21 @@ def within_double_precision(*tables: tuple[str, Any]) -> Generator[None]:
                             f"double precision, 1.8e308. Correct the value, or remove the row."
                         ) from error
         raise
+    except (TypeError, ValueError) as error:
+        for name, table in tables:
+            frame = as_frame_or_array(table)
+            if isinstance(frame, pd.DataFrame):
+                _check_columns(frame, argument=f"`{name}`", because=error)
+        raise
+
+
+def _check_columns(frame: pd.DataFrame, *, argument: str, because: Exception) -> None:
+    for column, entries in frame.items():
+        try:
+            numbers = as_numbers(entries.to_numpy(), column=str(column), argument=argument)
+        except DataError as error:
+            raise DataError(
+                f"{error} Estimators take numbers: encode the column in a pipeline, for example with scikit-learn's "
+                f"`OneHotEncoder`. `ergonet fit` and `datasets.from_table` take text and dates as they are."
+            ) from because
+        check_finite(numbers, argument=f"column {column!r} of {argument}")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ergonet._errors import DataError
-from ergonet.estimators.validating import within_double_precision
+from ergonet.estimators.validating import naming_entries
 
 
 def weighted_rows(
@@ -19,7 +19,7 @@ def weighted_rows(
     x = np.asarray(x)
     if weights is None:
         return x, target, None
-    with within_double_precision(("sample_weight", weights)):
+    with naming_entries(("sample_weight", weights)):
         found = np.asarray(weights, np.float64)
     if found.ndim == 0:
         found = np.full(len(x), found)

@@ -124,10 +124,7 @@ def _next(metrics: Mapping[str, Any]) -> str:
     if not (metrics.get("test") or {}):
         return "Next: fit again with `--test-fraction 0.2` to find out."
     if best is not None and best[1] == WORSE:
-        return (
-            f"Next: use {best[0]['name']}, or try another prior, likelihood or number of units and compare the runs "
-            "with `ergonet compare`."
-        )
+        return f"Next: use {best[0]['name']}, or {baselines.instead(metrics)}."
     return (
         "Next: predict new rows with `ergonet predict`, which also marks inputs outside the range of the training rows."
     )

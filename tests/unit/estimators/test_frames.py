@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from ergonet import BayesianClassifier, BayesianRegressor
+from ergonet import BayesianClassifier, BayesianRegressor, DataError
 from ergonet.estimators import base
 
 FRAME = pd.DataFrame({"a": np.arange(6.0), "b": np.cos(np.arange(6.0))})
@@ -33,3 +33,26 @@ def test_names_of_columns_are_kept(kind, make, monkeypatch):
     assert estimator.n_features_in_ == 2
     expected = (FRAME - FRAME.mean()) / FRAME.std(ddof=0)
     np.testing.assert_allclose(estimator.preprocessing_.transform(make(FRAME)), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        (["u", "v"] * 3, r"Column 'b' of `X` holds 6 values that are not numbers: the first is 'u' .*`OneHotEncoder`"),
+        (pd.Categorical(["u", "v"] * 3), r"Column 'b' of `X` holds 6 values that are not numbers"),
+        (pd.date_range("2020-01-01", periods=6), r"Column 'b' .* the first is '2020-01-01"),
+        ([0.0, 1.0, np.nan, 3.0, 4.0, 5.0], r"Column 'b' of `X` has a missing value \(NaN\) at data row 3"),
+        ([0.0, np.inf, 2.0, 3.0, 4.0, 5.0], r"Column 'b' of `X` has an infinite value \(inf\) at data row 2"),
+    ],
+)
+@pytest.mark.parametrize("kind", [BayesianClassifier, BayesianRegressor])
+def test_an_entry_that_is_no_number_is_named(kind, entries, message):
+    with pytest.raises(DataError, match=message):
+        kind().fit(FRAME.assign(b=entries), np.arange(6) % 2)
+
+
+def test_other_errors_of_a_table_stay():
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        BayesianRegressor().fit(FRAME, np.arange(5.0))
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        BayesianRegressor().fit(FRAME, [np.nan, *range(5)])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ergonet import MLP, BayesianNetwork, likelihoods, priors
-from ergonet.report import overview
+from ergonet.report import baselines, overview
 from ergonet.report.opening import paragraph
 from ergonet.runs import facts
 from tests.report_records import classification_record, regression_record
@@ -75,7 +75,18 @@ def test_worse_than_the_baseline(numbers):
     assert first == "The draws are sound, but gradient boosting predicts the held-out rows better."
     assert overview.judge(metrics).level == "note"
     assert "the network is clearly worse" in beside_it
-    assert then.startswith("Next: use gradient boosting, or ")
+    assert then.startswith("Next: use gradient boosting, or try another prior")
+
+
+@pytest.mark.parametrize("name", ["ridge regression", "logistic regression"])
+def test_worse_than_a_linear_baseline(numbers, name):
+    metrics = beside(numbers, name, 0.3)
+    advice = "fit again with `--direct`, which adds a linear model to the network."
+    assert said({**metrics, "direct": False})[-1] == f"Next: use {name}, or {advice}"
+    assert "try another prior" in said({**metrics, "direct": True})[-1]
+    assert baselines.sentences({**metrics, "direct": False}) == [f"Use {name}, or {advice}"]
+    assert baselines.sentences({**beside(numbers, name, -0.1), "direct": False}) == []
+    assert baselines.sentences({**metrics, "fallback": "linear"}) == []
 
 
 def test_counts_and_one_baseline_too_few(numbers):
