@@ -6,7 +6,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from ergonet import BayesianClassifier, BayesianRegressor, DataError
+from ergonet import BayesianClassifier, BayesianRegressor
+from ergonet._errors import DataError
 from ergonet.estimators import base
 
 FRAME = pd.DataFrame({"a": np.arange(6.0), "b": np.cos(np.arange(6.0))})
