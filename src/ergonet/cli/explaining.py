@@ -39,13 +39,14 @@ def with_explanation(
     explained = Explained(few(samples), model, dataset.preprocessing, dataset.preprocessing.classes)
     is_tested = len(dataset.x_test) > 0
     rows = dataset.x_test if is_tested else dataset.x_train
-    inputs = explained.inputs(rows.shape[1])
-    names, arrays = [one.name for one in inputs if one.can_vary], dict(found.arrays)
+    columns, arrays = explained.columns(rows.shape[1]), dict(found.arrays)
     if is_tested:
-        shown = importance_of(explained, (rows, dataset.y_test), inputs[:MOST_COLUMNS], seconds=seconds)
+        shown = importance_of(explained, (rows, dataset.y_test), columns[:MOST_COLUMNS], seconds=seconds)
         arrays["importance_names"] = np.asarray(shown.names)
         arrays["importance"] = np.stack([shown.loss, shown.standard_error, shown.repeats])
-        names = [shown.names[index] for index in shown.order if shown.names[index] in names]
+        columns = tuple(columns[index] for index in shown.order)
+    settable = [one for one in explained.settable(rows.shape[1]) if one.can_vary]
+    names = [one.name for column in columns for one in settable if set(one.indices) <= set(column.indices)]
     dependence = dependence_on(explained, rows, names[:MOST_PICTURES])
     arrays["dependence_names"] = np.asarray([one.name for one in dependence])
     for number, one in enumerate(dependence):

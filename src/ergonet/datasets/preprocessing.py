@@ -85,7 +85,12 @@ class Preprocessing:
     @property
     def encoded_names(self) -> tuple[str, ...]:
         """Names of the network inputs: ``age``, or ``city=Bern`` for a category."""
-        return tuple(one for name in self._order for one in self.encoder(name).names(name))
+        return tuple(one for names in self.inputs_of.values() for one in names)
+
+    @property
+    def inputs_of(self) -> dict[str, tuple[str, ...]]:
+        """Names of the network inputs that each column becomes, in their order."""
+        return {name: self.encoder(name).names(name) for name in self._order}
 
     @property
     def embeddings(self) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ergonet._errors import CapabilityError
 from ergonet._types import Array
-from ergonet.explanation.explained import Explained, Input, spread_rows
+from ergonet.explanation.explained import Explained, Input, chosen, spread_rows
 from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.prediction.chunks import Rows, draw_chunks
 from ergonet.prediction.moments import network_outputs
@@ -53,10 +53,10 @@ def partial_dependence(
     Args:
         fitted: a fitted estimator, a run that was read, or samples from the posterior of a network.
         x: rows to average over, as the model takes them; 48 evenly spaced ones are used.
-        columns: names of columns; None: all.
+        columns: names of columns, or of parts of dates such as `day: year`; None: all.
 
     Returns:
-        A record for each column. A number is varied between its 2 % and 98 % quantiles over `x`.
+        A record for each of them. A number is varied between its 2 % and 98 % quantiles over `x`.
 
     Raises:
         CapabilityError: there is no network, its inputs are images, or a column has too many categories.
@@ -72,10 +72,10 @@ def dependence_on(
 ) -> tuple[PartialDependence, ...]:
     """`partial_dependence` over rows of network inputs."""
     rows = scaled[spread_rows(len(scaled), MOST_ROWS)]
-    chosen = explained.chosen(scaled.shape[1], columns)
-    varied = [one for one in chosen if one.can_vary]
-    if columns is not None and len(varied) < len(chosen):
-        name = next(one.name for one in chosen if not one.can_vary)
+    wanted = chosen(explained.settable(scaled.shape[1]), columns)
+    varied = [one for one in wanted if one.can_vary]
+    if columns is not None and len(varied) < len(wanted):
+        name = next(one.name for one in wanted if not one.can_vary)
         raise CapabilityError(f"`columns`: {name!r} has too many categories to set all rows to each of them.")
     return tuple(_along(explained, scaled, rows, one) for one in varied)
 

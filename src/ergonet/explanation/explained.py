@@ -7,23 +7,26 @@ from typing import Any
 import numpy as np
 
 from ergonet._errors import CapabilityError, DataError, SettingError, shown, suggest
+from ergonet.datasets.kinds import CATEGORICAL, CLOSED, DATE, EMBEDDED
 from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.draws.quantities import spread_draws
 from ergonet.draws.samples import Samples
 from ergonet.models.network_posterior import AbstractNetworkPosterior, BayesianNetwork
 
 MOST_DRAWS = 256  # of all chains
+ONE_HOT = (CATEGORICAL, CLOSED)
 
 
 @dataclass(frozen=True)
 class Input:
-    """A column of the user's table, and the network inputs that it becomes.
+    """A column of the user's table, or a part of a date, and the network inputs that it becomes.
 
     Attributes:
         name: name of the column.
-        indices: the network inputs, one for a number and one per category otherwise.
+        indices: the network inputs: one for a number, one per category, one for each part of a date.
         categories: the categories; empty for a number, whose further inputs flag missing entries.
-        can_vary: whether the column can be set to a value of choice; not if it is an index of many categories.
+        can_vary: whether the column can be set to a value of choice; not if it is an index of many categories, or a
+            date.
     """
 
     name: str
@@ -88,33 +91,28 @@ class Explained:
         weight = self.model.network.leaves().get("layers.0.weight")
         return () if weight is None else tuple(f"x{index}" for index in range(weight.shape[-1]))
 
-    def inputs(self, count: int) -> tuple[Input, ...]:
+    def columns(self, count: int) -> tuple[Input, ...]:
         """The user's columns, for a network of so many inputs."""
         if self.preprocessing is None:
             return tuple(Input(f"x{index}", (index,)) for index in range(count))
-        names = self.preprocessing.encoded_names
-        columns = [_column_of(name, self.preprocessing.kept) for name in names]
-        embedded = range(count - len(getattr(self.preprocessing, "embeddings", ())), count)
         found: list[Input] = []
-        for column in dict.fromkeys(columns):
-            indices = tuple(index for index, one in enumerate(columns) if one == column)
-            is_categories = all(names[index].startswith(f"{column}=") for index in indices)
-            categories = tuple(names[index].removeprefix(f"{column}=") for index in indices) if is_categories else ()
-            found.append(Input(column, indices, categories, can_vary=indices[0] not in embedded))
+        start = 0
+        for name, inputs in self.preprocessing.inputs_of.items():
+            kind, indices = self.preprocessing.encoder(name).kind, tuple(range(start, start + len(inputs)))
+            start += len(inputs)
+            categories = tuple(one.removeprefix(f"{name}=") for one in inputs) if kind in ONE_HOT else ()
+            found.append(Input(name, indices, categories, can_vary=kind not in (EMBEDDED, DATE)))
         return tuple(found)
 
-    def chosen(self, count: int, columns: Sequence[str] | str | None) -> tuple[Input, ...]:
-        """The inputs with these names; None: all.
-
-        Raises:
-            SettingError: there is no input of that name.
-        """
-        every = {one.name: one for one in self.inputs(count)}
-        names = list(every) if columns is None else [columns] if isinstance(columns, str) else list(columns)
-        for name in names:
-            if name not in every:
-                raise SettingError(f"`columns`: {name!r} is no input. {suggest(name, every)}")
-        return tuple(every[name] for name in names)
+    def settable(self, count: int) -> tuple[Input, ...]:
+        """What can be set to values of choice, or has too many of them: the columns, but a date by its parts."""
+        found: list[Input] = []
+        for column in self.columns(count):
+            encoder = None if self.preprocessing is None else self.preprocessing.encoder(column.name)
+            is_date = encoder is not None and encoder.kind == DATE
+            parts = zip(column.indices, encoder.parts if is_date else (), strict=False)  # without that of missing dates
+            found += [Input(self.input_names[index], (index,)) for index, _ in parts] if is_date else [column]
+        return tuple(found)
 
     def scaled(self, x: Any) -> np.ndarray:
         """Network inputs `[rows, inputs]` of a table or an array.
@@ -148,10 +146,18 @@ class Explained:
         return np.array([positions[label] for label in labels], np.int32)
 
 
-def _column_of(name: str, columns: Sequence[str]) -> str:
-    """The column of a network input such as `city=Bern` or `age is missing`; other inputs stand for themselves."""
-    owners = [one for one in columns if name == f"{one} is missing" or name.startswith(f"{one}=")]
-    return name if name in columns else max(owners, key=len, default=name)
+def chosen(inputs: Sequence[Input], names: Sequence[str] | str | None) -> tuple[Input, ...]:
+    """The inputs with these names; None: all.
+
+    Raises:
+        SettingError: there is no input of that name.
+    """
+    every = {one.name: one for one in inputs}
+    wanted = list(every) if names is None else [names] if isinstance(names, str) else list(names)
+    for name in wanted:
+        if name not in every:
+            raise SettingError(f"`columns`: {name!r} is no input. {suggest(name, every)}")
+    return tuple(every[name] for name in wanted)
 
 
 def few(samples: Samples) -> Samples:

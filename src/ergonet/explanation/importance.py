@@ -9,7 +9,7 @@ import numpy as np
 
 from ergonet._checks import is_integer
 from ergonet._errors import DataError, SettingError
-from ergonet.explanation.explained import Explained, Input, spread_rows
+from ergonet.explanation.explained import Explained, Input, chosen, spread_rows
 from ergonet.prediction.calibration import standard_error
 from ergonet.prediction.predictive import predict
 
@@ -52,7 +52,8 @@ def permutation_importance(
 ) -> Importance:
     """Permute one column among the rows, and measure how much worse the log score becomes.
 
-    Two columns that say the same share their importance: the network can do without either.
+    Two columns that say the same share their importance: the network can do without either. The categories of a column
+    move together, and so do the parts of a date.
 
     Args:
         fitted: a fitted estimator, a run that was read, or samples from the posterior of a network.
@@ -74,7 +75,7 @@ def permutation_importance(
     rows, targets = explained.scaled(x), explained.targets(y)
     if len(rows) != len(targets):
         raise DataError(f"`x` has {len(rows)} rows, but `y` has {len(targets)}. They must match.")
-    inputs = explained.chosen(rows.shape[1], columns)
+    inputs = chosen(explained.columns(rows.shape[1]), columns)
     return importance_of(explained, (rows, targets), inputs, repeats=repeats, seed=seed, seconds=seconds)
 
 

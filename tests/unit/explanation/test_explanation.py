@@ -9,9 +9,10 @@ from scipy import stats
 
 from ergonet import MLP, BayesianNetwork, BayesianRegressor, Samples, explanation, likelihoods, plots, priors
 from ergonet._errors import CapabilityError, DataError, SettingError
-from ergonet.datasets import from_table
+from ergonet.datasets import Choices, from_table
 from ergonet.explanation import explained, importance
 from ergonet.explanation.explained import Explained, few
+from ergonet.prediction.predictive import predict
 
 NOISE = 0.5
 WEIGHTS = np.array([2.0, 0.0, -1.0])
@@ -98,16 +99,47 @@ def test_categories_change_together_and_are_in_the_users_words():
         np.testing.assert_allclose(found.mean[point], functions.mean(), rtol=1e-4)
     (size,) = explanation.partial_dependence(run, frame, "size")
     np.testing.assert_allclose(size.values, frame["size"], atol=1e-5)
-    assert [len(one.indices) for one in run.inputs(scaled.shape[1])] == [1, 4]
+    assert [len(one.indices) for one in run.columns(scaled.shape[1])] == [1, 4]
     labels = [label.get_text() for label in plots.dependence_plot(found).get_yticklabels()]
     assert labels == ["Bern", "Thun", "Visp", "(other)"]
 
 
-def test_numbers_with_flags_of_missing_entries_are_one_column():
-    columns = ("age", "a", "a=b")
-    names = ("age", "age is missing", "a=b", "a=b=c", "a=x", "day: year")
-    owners = [explained._column_of(name, columns) for name in names]
-    assert owners == ["age", "age", "a=b", "a=b", "a", "day: year"]
+def test_what_a_column_becomes_is_one_column():
+    days = pd.date_range("2024-01-01", periods=12, freq="40D").strftime("%Y-%m-%d").to_numpy(object)
+    days[3] = None
+    frame = pd.DataFrame(
+        {"a=b": np.r_[np.nan, np.arange(11.0)], "day": days, "a": ["b", "b=c"] * 6, "y": np.arange(12)}
+    )
+    choices = Choices(types={"day": "date"})
+    preprocessing = from_table(frame, "y", task="regression", test_fraction=0.0, choices=choices).preprocessing
+    names = preprocessing.encoded_names
+    samples = samples_of(np.random.default_rng(0).normal(size=(1, 9, len(names) + 1)))
+    model = BayesianNetwork(MLP((len(names), 1)), priors.Normal(1.0), likelihoods.Gaussian(noise=NOISE))
+    run = Explained(samples, model, preprocessing)
+    columns = run.columns(len(names))
+    assert [(one.name, *[names[index] for index in one.indices]) for one in columns] == [
+        ("a=b", "a=b", "a=b is missing"),
+        ("day", *[one for one in names if one.startswith("day")]),
+        ("a", "a=b", "a=b=c", "a=(other)"),
+    ]
+    found = explanation.permutation_importance(run, frame, frame["y"], "day", seed=3)
+    scaled, rng = preprocessing.transform(frame), np.random.default_rng(3)
+    losses = np.zeros(12)
+    for _ in range(3):
+        permuted, together = scaled.copy(), list(columns[1].indices)
+        permuted[:, together] = scaled[rng.permutation(12)][:, together]
+        scores = [
+            predict(samples, rows, model=model, levels=(), y=preprocessing.transform_target(frame["y"])).log_density
+            for rows in (scaled, permuted)
+        ]
+        losses += (np.asarray(scores[0]) - np.asarray(scores[1])) / 3
+    np.testing.assert_allclose(found.loss, [losses.mean()], rtol=1e-4)
+    parts = [one.name for one in run.settable(len(names))]
+    assert parts == ["a=b", *[one for one in names if one.startswith("day: ")], "a"]
+    (year,) = explanation.partial_dependence(run, frame, "day: year")
+    assert year.values[0] >= 2024
+    with pytest.raises(SettingError, match="'day' is no input"):
+        explanation.partial_dependence(run, frame, "day")
 
 
 def test_relevance_is_the_learned_scale_of_each_input():
