@@ -109,9 +109,11 @@ class Explained:
         found: list[Input] = []
         for column in self.columns(count):
             encoder = None if self.preprocessing is None else self.preprocessing.encoder(column.name)
-            is_date = encoder is not None and encoder.kind == DATE
-            parts = zip(column.indices, encoder.parts if is_date else (), strict=False)  # without that of missing dates
-            found += [Input(self.input_names[index], (index,)) for index, _ in parts] if is_date else [column]
+            if encoder is None or encoder.kind != DATE:
+                found.append(column)
+                continue
+            parts = column.indices[: len(encoder.parts)]  # without the flag of missing dates
+            found += [Input(self.input_names[index], (index,)) for index in parts]
         return tuple(found)
 
     def scaled(self, x: Any) -> np.ndarray:

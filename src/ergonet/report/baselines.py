@@ -5,6 +5,7 @@ from typing import Any
 
 from ergonet.baselines.boosting import BOOSTING
 from ergonet.baselines.comparison import WORSE, best_of, standing
+from ergonet.datasets.validation import capital
 from ergonet.diagnostics.finding import FALLBACK
 from ergonet.report import wording
 
@@ -30,19 +31,22 @@ def summary_rows(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def sentences(metrics: Mapping[str, Any]) -> list[str]:
     """Whether the network earns its place, what to do if it does not, and which baseline is missing."""
-    found, first = _found(metrics), best(metrics)
-    is_behind = first is not None and first[1] == WORSE and not metrics.get(FALLBACK)
-    advice = f"Use {first[0]['name']}, or {instead(metrics)}." if is_behind else ""
-    return [str(one) for one in (found.get("sentence"), advice, *(found.get("left_out") or ())) if one]
+    found, advice = _found(metrics), instead(metrics)
+    told = (found.get("sentence"), advice and f"{capital(advice)}.", *(found.get("left_out") or ()))
+    return [str(one) for one in told if one]
 
 
 def instead(metrics: Mapping[str, Any]) -> str:
-    """What to change in a network whose log score is worse than that of the best baseline."""
+    """What to do about a network whose log score is worse than that of the best baseline; empty for others."""
     found = best(metrics)
-    assert found is not None
-    if found[0]["name"] != BOOSTING and not metrics.get("direct", True):
-        return "fit again with `--direct`, which adds a linear model to the network"
-    return "try another prior, likelihood or number of units, and compare the runs with `ergonet compare`"
+    if found is None or found[1] != WORSE or metrics.get(FALLBACK):
+        return ""
+    name = found[0]["name"]
+    if name != BOOSTING and not metrics.get("direct", True):
+        return f"use {name}, or fit again with `--direct`, which adds a linear model to the network"
+    return (
+        f"use {name}, or try another prior, likelihood or number of units and compare the runs with `ergonet compare`"
+    )
 
 
 def best(metrics: Mapping[str, Any]) -> tuple[Mapping[str, Any], str] | None:

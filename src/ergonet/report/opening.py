@@ -104,7 +104,7 @@ def _slightly(test: Mapping[str, Any]) -> str:
 
 
 def _next(metrics: Mapping[str, Any]) -> str:
-    verdict, best = overview.judge(metrics), baselines.best(metrics)
+    verdict = overview.judge(metrics)
     if metrics.get(FALLBACK):
         return "Next: give the fit more time, as advised below."
     if not metrics.get("diagnostics"):
@@ -123,8 +123,8 @@ def _next(metrics: Mapping[str, Any]) -> str:
         )
     if not (metrics.get("test") or {}):
         return "Next: fit again with `--test-fraction 0.2` to find out."
-    if best is not None and best[1] == WORSE:
-        return f"Next: use {best[0]['name']}, or {baselines.instead(metrics)}."
+    if instead := baselines.instead(metrics):
+        return f"Next: {instead}."
     return (
         "Next: predict new rows with `ergonet predict`, which also marks inputs outside the range of the training rows."
     )
