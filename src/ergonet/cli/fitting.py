@@ -216,6 +216,8 @@ def conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool
 
 def _header(settings: Settings, dataset: "Dataset", model: Any, chosen: list[str]) -> str:
     """What is about to be done, and which parts of it the table has chosen."""
+    from ergonet.report.wording import plural
+
     run, start = settings.run, settings.run.warm_start
     started = "" if start is None else f" from {start if isinstance(start, str) else start['name']}"
     by_table = f" Chosen by the table: {', '.join(chosen)}." if chosen else ""
@@ -224,8 +226,8 @@ def _header(settings: Settings, dataset: "Dataset", model: Any, chosen: list[str
     return (
         f"{dataset.name}: {dataset.task}, {len(dataset.x_train)} training rows, {held}. "
         f"Network {units}, {settings.network.activation}, {model.dim} parameters. "
-        f"{str(settings.kernel['name']).upper()}{started}, {run.num_chains} chains x ({run.num_warmup} warm-up + "
-        f"{'at most ' if run.until else ''}{run.num_draws} draws).{by_table}"
+        f"{str(settings.kernel['name']).upper()}{started}, {plural(run.num_chains, 'chain')} x "
+        f"({run.num_warmup} warm-up + {'at most ' if run.until else ''}{run.num_draws} draws).{by_table}"
     )
 
 
