@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ergonet._errors import TimeLimitError
 from ergonet.assembly.settings import CHAINS, RunSettings, Settings
 from ergonet.diagnostics.held_out import FEWEST_MEMBERS
+from ergonet.inference.devices import place
 from ergonet.inference.progress import Silent, Tick
 from ergonet.inference.registry import WARM_STARTS
 
@@ -63,28 +64,52 @@ class Plan:
         return dataclasses.replace(run, **counts, warm_start={**run.warm_start, "num_transitions": self.num_started})
 
 
-def plan(rate: float, seconds: float, *, num_chains: int) -> Plan:
-    """The counts that fit in a time.
+@dataclass(frozen=True)
+class Speed:
+    """How fast chains are together.
+
+    Attributes:
+        rate: transitions per second of all chains of the probe together.
+        probed: number of these chains.
+        slots: how many chains run at a time.
+    """
+
+    rate: float
+    probed: int
+    slots: int
+
+    def of(self, num_chains: int) -> float:
+        """Transitions per second of so many chains together: fewer than slots leave some of the machine idle."""
+        return self.rate * min(num_chains, self.slots) / min(self.probed, self.slots)
+
+
+def plan(speed: Speed, seconds: float) -> Plan:
+    """The counts that fit in a time, for at most as many chains as were probed.
 
     Args:
-        rate: transitions per second, of all chains together.
+        speed: of the chains.
         seconds: the time.
-        num_chains: most chains.
     """
-    possible = USED_SHARE * rate * seconds
-    while num_chains > FEWEST_CHAINS and WARMUP_SHARE * possible / num_chains < ENOUGH_WARMUP:
+
+    def possible(num_chains: int) -> float:
+        return USED_SHARE * speed.of(num_chains) * seconds / num_chains
+
+    num_chains = speed.probed
+    while num_chains > max(FEWEST_CHAINS, speed.slots) and WARMUP_SHARE * possible(num_chains) < ENOUGH_WARMUP:
         num_chains -= 1
-    each = possible / num_chains
+    each = possible(num_chains)
     num_warmup = min(MOST_WARMUP, max(FEWEST_WARMUP, int(WARMUP_SHARE * each)))
     num_draws = min(MOST_DRAWS, max(FEWEST_DRAWS, int(each - num_warmup)))
-    return Plan(num_chains, num_warmup, num_draws, num_chains * (num_warmup + num_draws) / rate)
+    return Plan(num_chains, num_warmup, num_draws, num_chains * (num_warmup + num_draws) / speed.of(num_chains))
 
 
-def plan_ensemble(rate: float, seconds: float, run: RunSettings, *, steps: float) -> Plan:
+def plan_ensemble(speed: Speed, seconds: float, run: RunSettings, *, steps: float) -> Plan:
     """The default ensemble, as much of it as fits in a time: fewer chains, and if need be shorter ones.
 
+    There are not fewer chains than run at a time, since that would save nothing.
+
     Args:
-        rate: transitions of the kernel per second, of all chains together.
+        speed: of the chains and their kernel.
         seconds: the time.
         run: counts of the default, and its warm start as a table.
         steps: gradients of a transition of the warm start's second stage over those of a transition of the kernel.
@@ -92,11 +117,16 @@ def plan_ensemble(rate: float, seconds: float, run: RunSettings, *, steps: float
     assert isinstance(run.warm_start, Mapping)
     stages = (run.num_warmup or 0, run.num_draws or 0, run.warm_start["num_transitions"])
     cost = stages[0] + stages[1] + steps * stages[2]
-    possible, most = ENSEMBLE_SHARE * rate * seconds, run.num_chains or FEWEST_MEMBERS
-    num_chains = min(most, max(FEWEST_MEMBERS, int(possible / cost)))
-    share = min(1.0, possible / (num_chains * cost))
-    warmup, draws, started = (max(FEWEST_TRANSITIONS, int(share * count)) for count in stages)
-    return Plan(num_chains, warmup, draws, num_chains * (warmup + draws + steps * started) / rate, started)
+
+    def share(num_chains: int) -> float:
+        return ENSEMBLE_SHARE * speed.of(num_chains) * seconds / (num_chains * cost)
+
+    num_chains = run.num_chains or FEWEST_MEMBERS
+    while num_chains > max(FEWEST_MEMBERS, speed.slots) and share(num_chains) < 1:
+        num_chains -= 1
+    warmup, draws, started = (max(FEWEST_TRANSITIONS, int(min(1.0, share(num_chains)) * count)) for count in stages)
+    work = num_chains * (warmup + draws + steps * started)
+    return Plan(num_chains, warmup, draws, work / speed.of(num_chains), started)
 
 
 def is_open(given: Mapping[str, Any]) -> bool:
@@ -126,7 +156,7 @@ def planned(
     if rate is None:
         return settings, "The time limit was too short to plan the run."
     left = max(until - time.perf_counter(), 0.0)
-    found = _plan(rate, left, run, kernel)
+    found = _plan(Speed(rate, run.num_chains or FEWEST_MEMBERS, _slots(run)), left, run, kernel)
     if found.seconds <= left:
         said = f"Planned: {found}, about {found.seconds:.0f} s of the time limit of {run.time_limit:g} s."
     else:
@@ -139,14 +169,22 @@ def planned(
     return dataclasses.replace(settings, run=found.change(run)), said
 
 
-def _plan(rate: float, seconds: float, run: RunSettings, kernel: "AbstractKernel") -> Plan:
+def _slots(run: RunSettings) -> int:
+    """How many chains run at a time: one on each worker thread, or all of an accelerator; one if rows are divided."""
+    if run.divide != CHAINS:
+        return 1
+    placed = place(run.devices, run.num_chains or FEWEST_MEMBERS)
+    return placed.num_workers * len(placed.groups[0])
+
+
+def _plan(speed: Speed, seconds: float, run: RunSettings, kernel: "AbstractKernel") -> Plan:
     """A plan for an ensemble with a warm start of two stages, or for plain chains."""
     then = None if run.warm_start is None else WARM_STARTS.resolve(run.warm_start).then
     first, second = (getattr(one, "num_steps", None) for one in (then, kernel))
     is_counted = isinstance(run.warm_start, Mapping) and "num_transitions" in run.warm_start
     if first is None or second is None or not is_counted:
-        return plan(rate, seconds, num_chains=run.num_chains or FEWEST_MEMBERS)
-    return plan_ensemble(rate, seconds, run, steps=float(first / second))
+        return plan(speed, seconds)
+    return plan_ensemble(speed, seconds, run, steps=float(first / second))
 
 
 def measured_rate(

@@ -12,6 +12,7 @@ chains learn from nearly as many rows as those of the fit: with fewer they would
 """
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ import jax
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from ergonet._errors import ErgonetError
+from ergonet._errors import ErgonetError, Terminated
 from ergonet._keys import derived_seed
 from ergonet.assembly.default import CROSS_VALIDATION
 from ergonet.assembly.settings import RunSettings, Settings
@@ -41,6 +42,7 @@ NUM_ORDERS = 99  # with which that of the table is compared
 MOST_WARMUP, MOST_DRAWS = 150, 100
 TIME_SHARE = 0.25  # of the time left
 FOLDS = 0x466F6C64  # purpose of their seeds
+INTERRUPTS = {"Ctrl-C": KeyboardInterrupt, "SIGTERM": Terminated}  # by what has stopped a chain
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,16 +93,19 @@ def cross_validated(
         return Found(None, f"Probabilities stay as they are: {reason}.")
     inputs = np.asarray(posterior.rows()[0])
     chosen = _folds(inputs, labels)
-    each = None if seconds is None else TIME_SHARE * seconds * min(num_cores(), len(chosen)) / len(chosen)
+    turns = 1 + math.ceil((len(chosen) - 1) / num_cores())  # the first is alone, since it compiles for all
+    each = None if seconds is None else TIME_SHARE * seconds / turns
 
     def predicted(number: int) -> np.ndarray:
         samples = _sampled(without(posterior, chosen[number]), kernel, run, number=number, time_limit=each)
+        if (interrupt := INTERRUPTS.get(str(samples.about.get("stopped_by")))) is not None:
+            raise interrupt
         return predict(samples, inputs[chosen[number]], model=posterior.model).mean
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # these chains only judge how sure predictions are
-            first = predicted(0)  # compiles for all
+            first = predicted(0)
             with worker_pool(num_cores()) as pool:
                 rest = list(pool.map(predicted, range(1, len(chosen))))
     except ErgonetError as error:

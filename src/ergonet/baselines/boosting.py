@@ -89,7 +89,7 @@ def _curve(rows: Rows, *, until: float) -> tuple[np.ndarray, int]:
         each = (now - began) / max(len(curves), 1)
         if curves and now + 2.5 * each > until:  # this fold, and the fit of all rows
             break
-        if rows.num_classes and len(np.unique(rest.y)) < 2:
+        if not len(held.x) or (rows.num_classes and len(np.unique(rest.y)) < 2):
             continue
         model = _grown(rest, most=MOST_ITERATIONS, until=now + FIRST_FOLD_SHARE * (until - now))
         curves.append(np.asarray([loss.mean() for loss in _losses(model, held)]))

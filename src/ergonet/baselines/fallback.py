@@ -20,6 +20,7 @@ from ergonet.baselines.linear import LinearBaseline
 from ergonet.diagnostics.finding import FALLBACK
 from ergonet.draws.samples import Samples
 from ergonet.draws.versions import versions
+from ergonet.models.embedding import width
 
 SECONDS = 2.0  # for the penalty of a logistic regression
 SettingsT = TypeVar("SettingsT", bound=ModelSettings)
@@ -56,7 +57,9 @@ class Fallback:
         )
 
 
-def fall_back(error: TimeLimitError, rows: Rows, *, task: str, seed: int) -> Fallback:
+def fall_back(
+    error: TimeLimitError, rows: Rows, *, task: str, seed: int, levels: tuple[int, ...] = (), is_weighted: bool = False
+) -> Fallback:
     """The chains where a warm start has left them, or else ridge or logistic regression.
 
     Args:
@@ -65,6 +68,9 @@ def fall_back(error: TimeLimitError, rows: Rows, *, task: str, seed: int) -> Fal
         rows: the training rows.
         task: that of the fit.
         seed: seed of the run.
+        levels: rows of each embedding of the network, whose categories are the last inputs of `rows`; a regression
+            does without them, because embeddings are too narrow for every one.
+        is_weighted: whether the fit has weights of rows, which a regression does without.
     """
     states = error.states if error.is_warm_started else None
     if states is not None and np.isfinite(states).all():
@@ -77,21 +83,33 @@ def fall_back(error: TimeLimitError, rows: Rows, *, task: str, seed: int) -> Fal
         return Fallback(_samples(np.asarray(states)[:, None], "warm start", what, seed=seed), None)
     if task == COUNT:
         raise error
-    linear = fit_linear(rows, seconds=SECONDS)
-    return Fallback(_samples(coordinates(linear)[None, None], linear.name, linear.name, seed=seed), linear)
+    plain = rows.x.shape[1] - sum(levels)
+    linear = fit_linear(replace(rows, x=rows.x[:, :plain] if plain else np.zeros((len(rows.x), 1))), seconds=SECONDS)
+    blank = np.zeros((len(linear.coefficients), sum(levels)))
+    linear = replace(linear, coefficients=np.concatenate([linear.coefficients[:, :plain], blank], axis=1))
+    without = [*["columns of many categories"] * bool(levels), *["the weights of rows"] * is_weighted]
+    what = f"{linear.name} without {' and '.join(without)}" if without else linear.name
+    return Fallback(_samples(coordinates(linear, levels)[None, None], linear.name, what, seed=seed), linear)
 
 
-def coordinates(linear: LinearBaseline) -> np.ndarray:
+def coordinates(linear: LinearBaseline, levels: tuple[int, ...] = ()) -> np.ndarray:
     """The coordinates of a network without hidden layers that predicts as a linear baseline does.
 
     The log precision of a regression is a coordinate; with several targets, it is a constant output for each.
+
+    Args:
+        linear: the baseline; it ignores categories that have an embedding.
+        levels: rows of each embedding, whose weights are 0.
     """
+    widths = [width(one) for one in levels]
+    tables = np.zeros(sum(rows * columns for rows, columns in zip(levels, widths, strict=True)))
     weights, biases, own = linear.coefficients, linear.intercepts, np.zeros(0)
+    weights = np.pad(weights[:, : weights.shape[1] - sum(levels)], ((0, 0), (0, sum(widths))))
     if linear.error_sd is not None:
         own = -2 * np.log(linear.error_sd)
     if len(own) > 1:
         weights, biases, own = np.concatenate([weights, 0 * weights]), np.concatenate([biases, own]), np.zeros(0)
-    return np.concatenate([weights.reshape(-1), biases, own]).astype(np.float32)
+    return np.concatenate([tables, weights.reshape(-1), biases, own]).astype(np.float32)
 
 
 def _samples(positions: np.ndarray, kind: str, what: str, *, seed: int) -> Samples:

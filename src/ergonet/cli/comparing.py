@@ -174,7 +174,8 @@ def _require_same_rows(entries: Sequence[_Entry]) -> None:
     first = entries[0]
     for other in entries[1:]:
         one, another = first.rows, other.rows
-        if len(one) != len(another) or (one != another).any():
+        are_as_many = len(first.dataset.y_train) == len(other.dataset.y_train)  # rows of weight 0 are left out
+        if not are_as_many or len(one) != len(another) or (one != another).any():
             raise DataError(
                 f"{first.name!r} and {other.name!r} were not fitted to the same rows ({len(one)} and {len(another)}, "
                 "of the files' rows). Fit both with the same data, `--test-fraction` and `--seed`."

@@ -11,6 +11,7 @@ from ergonet.prediction.predictive import sample_predictive
 from ergonet.prediction.scores import COUNT_LEVELS, count_scores, regression_scores, sample_crps, transform_scores
 
 MOST_SIMULATED = 500  # draws from which the CRPS is estimated
+LARGEST = float(np.finfo(np.float32).max)  # in place of simulated targets that are infinite
 
 
 def levels(model: Any, usual: tuple[float, ...]) -> tuple[float, ...]:
@@ -42,4 +43,5 @@ def scores(
         return {"transform": transform}, scored
     count = min(MOST_SIMULATED, samples.num_chains * samples.num_draws)
     drawn = sample_predictive(samples, dataset.x_test, num_samples=max(2, count), seed=0, model=model)
-    return {"transform": transform}, scored | sample_crps(dataset.preprocessing.inverse_target(drawn), truth)
+    simulated = np.clip(dataset.preprocessing.inverse_target(drawn), -LARGEST, LARGEST)
+    return {"transform": transform}, scored | sample_crps(simulated, truth)

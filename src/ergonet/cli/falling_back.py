@@ -3,13 +3,15 @@
 import os
 import shlex
 import time
+from contextlib import suppress
 from signal import SIGINT
 from typing import TYPE_CHECKING, Any
 
-from ergonet._errors import TimeLimitError
+from ergonet._errors import ErgonetError, TimeLimitError
 from ergonet.assembly.settings import Settings
 from ergonet.cli import evaluation, signals
 from ergonet.cli.finishing import finish
+from ergonet.diagnostics.finding import FALLBACK
 from ergonet.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -34,13 +36,24 @@ def fall_back(
         The run directory, complete, and its figures.
     """
     if os.path.lexists(claim.path):  # better draws of an earlier fit than none
-        stays = f"{str(claim.path)!r} stays as it is, since its draws are better than none"
-        error.args = (f"{error} {stays}: choose another `--out` for what can be predicted without draws.",)
+        stays = f"{str(claim.path)!r} stays as it is, since its draws are better than none: choose another `--out` for "
+        stays += "what can be predicted without draws."
+        with suppress(ErgonetError):  # whatever is there
+            if RunDirectory(claim.path).read_metrics().get(FALLBACK):
+                stays = f"{str(claim.path)!r} still predicts without draws: give `resume` more time."
+        error.args = (f"{error} {stays}",)
         raise error
     from ergonet.baselines import fallback
     from ergonet.baselines.forecast import Rows
 
-    found = fallback.fall_back(error, Rows.of(dataset), task=dataset.task, seed=settings.run.seed)
+    found = fallback.fall_back(
+        error,
+        Rows.of(dataset),
+        task=dataset.task,
+        seed=settings.run.seed,
+        levels=dataset.preprocessing.embeddings,
+        is_weighted=dataset.weights is not None,
+    )
     chosen = found.settings(settings)
     with claim.interim() as folder:
         directory = RunDirectory(folder)

@@ -107,12 +107,12 @@ def fit(
     settings = settings if resume else build.complete(settings, dataset.preprocessing, dataset.y_train)
     model, kernel = build.model(settings, build.Task.of(dataset.preprocessing)), build.kernel(settings)
     target = condition(model, dataset)
-    if plans:
-        settings = _planned(settings, target, kernel, quiet=quiet, deadline=deadline)
     settings, said = temperature.settled(settings, target, dataset.y_train, kernel, seconds=deadline.left_to_sample)
     if said:
         model = build.model(settings, build.Task.of(dataset.preprocessing))
         target = condition(model, dataset)
+    if plans:
+        settings = _planned(settings, target, kernel, quiet=quiet, deadline=deadline)
     plan = evaluation.plan_predictions(
         settings,
         rows=len(dataset.x_test),

@@ -88,6 +88,8 @@ def load_data(data: DataSettings, *, seed: int, likelihood: Any = None) -> "Data
 def _built_in(data: DataSettings, seed: int) -> "Dataset":
     unused = {"--test-file": data.test_file is not None}
     unused |= {f"--{name}": bool(getattr(data, name)) for name in ("drop", "columns", "types", "weights")}
+    unused |= {"--log-beyond": bool(data.log_beyond), "--missing": data.missing != DataSettings.missing}
+    unused |= {"--one-hot-limit": data.one_hot_limit != DataSettings.one_hot_limit}
     if data.source in registry.DATASETS.names(registry.OWN_SPLIT):
         unused["--test-fraction"] = data.test_fraction != DataSettings.test_fraction
     for option, given in unused.items():

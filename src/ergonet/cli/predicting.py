@@ -148,12 +148,21 @@ def _recalibrated(
     predictor: "UnitsPredictor", x: "np.ndarray", levels: tuple[float, ...], found: "ClassCalibration | Levels | None"
 ) -> Any:
     """The prediction with the class probabilities, or at the levels, of a recalibration."""
+    import numpy as np
+
+    from ergonet.prediction.probabilities import entropy_of
     from ergonet.prediction.recalibration import Levels
 
     if isinstance(found, Levels):
         return replace(predictor.predict(x, levels=tuple(found(levels).tolist())), levels=levels)
     prediction = predictor.predict(x, levels=levels)
-    return prediction if found is None else replace(prediction, mean=found(prediction.mean))
+    if found is None:
+        return prediction
+    stated = found(prediction.mean)
+    entropy = entropy_of(stated)
+    share = entropy / np.maximum(entropy_of(prediction.mean), np.finfo(np.float32).tiny)
+    expected = None if prediction.expected_entropy is None else prediction.expected_entropy * share
+    return replace(prediction, mean=stated, entropy=entropy, expected_entropy=expected)
 
 
 def _simulated(fitted: Fitted, x: "np.ndarray", columns: Columns, *, first_row: int) -> "pd.DataFrame | None":

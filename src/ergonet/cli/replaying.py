@@ -41,8 +41,12 @@ def replay(directory: RunDirectory, *, seconds: float) -> tuple[str, bool]:
     run, kernel = settings.run, build.kernel(settings)
     model = build.model(settings, build.Task.of(preprocessing))
     stored = load(directory.draws)
-    # Chains do not depend on each other, but vmapped ones and those of minibatch kernels share their arithmetic.
-    is_one_enough = isinstance(kernel, AbstractKernel) and jax.local_devices()[0].platform == "cpu"
+    # Chains do not depend on each other unless they share a learned length, or, vmapped or on minibatches, arithmetic.
+    is_one_enough = (
+        isinstance(kernel, AbstractKernel)
+        and "num_steps" not in kernel.warmup().learned
+        and jax.local_devices()[0].platform == "cpu"
+    )
     replayed: dict[str, Any] = {"num_draws": stored.num_draws, "until": None} | (
         {"num_chains": 1} if is_one_enough else {}
     )

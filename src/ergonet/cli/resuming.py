@@ -57,7 +57,8 @@ def run(
                 f"There is nothing to do; `ergonet extend {path} --draws COUNT` adds draws.\n"
             )
             return fitting.FINE
-        changed = _changed(settings.run, drawn=drawn, draws=draws, until=until or {})
+        is_met = bool(drawn) and _is_met(directory)
+        changed = _changed(settings.run, drawn=drawn, draws=draws, until=until or {}, is_met=is_met)
         settings = dataclasses.replace(settings, run=dataclasses.replace(changed, time_limit=time_limit))
         fitting.watch(settings, claim, began=began)
         dataset = loading.reload_data(settings, preprocessing, lacking=f"{path!r} is continued with its data")
@@ -66,9 +67,9 @@ def run(
     return fitting.conclude(directory, metrics, strict=strict, quiet=quiet)
 
 
-def _changed(run: "RunSettings", *, drawn: int, draws: int, until: Mapping[str, Any]) -> "RunSettings":
+def _changed(run: "RunSettings", *, drawn: int, draws: int, until: Mapping[str, Any], is_met: bool) -> "RunSettings":
     """The settings of a run that goes on; draws are added to a run whose stop rule is met without that rule."""
-    if until or drawn in (0, run.num_draws):
+    if until or not is_met:
         return dataclasses.replace(run, num_draws=run.num_draws + draws, **until)
     rule = [one.name for one in dataclasses.fields(run) if one.name.startswith("until_")]
     return dataclasses.replace(run, num_draws=drawn + draws, **dict.fromkeys(rule))
@@ -81,5 +82,8 @@ def _drawn(directory: RunDirectory, settings: "Settings") -> int:
     if not directory.check_version() or directory.missing_results():
         return 0
     drawn = min(read_manifest(directory.draws)["draws_by_chain"])
-    is_met = (directory.read_metrics().get(UNTIL) or {}).get("met")
-    return drawn if is_met or drawn >= settings.run.num_draws else 0
+    return drawn if _is_met(directory) or drawn >= settings.run.num_draws else 0
+
+
+def _is_met(directory: RunDirectory) -> bool:
+    return bool((directory.read_metrics().get(UNTIL) or {}).get("met"))

@@ -1,14 +1,16 @@
 """`ergonet temper`: the posterior at several temperatures, scored on held-out rows."""
 
 import sys
+from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ergonet._errors import DataError, SettingError, visible
+from ergonet.assembly.default import CROSS_VALIDATION
 from ergonet.cli.errors import errors_in_one_line
 from ergonet.cli.options import Given, Overwrite, SettingsFile, option, resolved, takes
 from ergonet.cli.outputs import check_file, check_picture
@@ -146,10 +148,10 @@ def run(settings: "Settings", wanted: _Wanted, *, executor: Executor | None = No
     if not len(dataset.x_test):
         raise DataError("`ergonet temper` needs held-out rows: give `--test-fraction` above 0, or `--test-file`.")
     build.check(settings)
-    settings = build.complete(settings, dataset.preprocessing, dataset.y_train)
+    settings = _as_stated(build.complete(settings, dataset.preprocessing, dataset.y_train))
     model, kernel = build.model(settings, build.Task.of(dataset.preprocessing)), build.kernel(settings)
     target, arguments = fitting.condition(model, dataset), dict(settings.run.arguments())
-    arguments["time_limit"] = settings.run.time_limit
+    arguments |= {"time_limit": settings.run.time_limit, "until": fitting.stop_rule(settings, model, dataset)}
     parts = (target, kernel, arguments, (dataset.x_test, dataset.y_test), dataset.preprocessing)
     jobs = {one: _Job(one, wanted.form, *parts) for one in wanted.temperatures}
     sys.stdout.write(f"{visible(dataset.name)}: {len(dataset.x_train)} training rows. {_ABOUT[wanted.form]}\n")
@@ -160,6 +162,14 @@ def run(settings: "Settings", wanted: _Wanted, *, executor: Executor | None = No
     if wanted.table is not None:
         sys.stdout.write(f"Table: {visible(str(wanted.table))}\n")
     return found
+
+
+def _as_stated(settings: "Settings") -> "Settings":
+    """The settings without a search for the temperature of class probabilities: they are those of the posterior."""
+    likelihood = settings.likelihood
+    if not isinstance(likelihood, Mapping) or likelihood.get("temperature") != CROSS_VALIDATION:
+        return settings
+    return replace(settings, likelihood={**likelihood, "temperature": 1.0})
 
 
 def _say(line: str) -> None:

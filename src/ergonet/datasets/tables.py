@@ -74,7 +74,8 @@ def from_table(
         choices: Columns to use and their kinds; None: as the table suggests.
         seed: Seed of the split, 0 or larger.
         target_scaling: How the targets of a regression are scaled, as for `learn`.
-        weights: Name of the column with the weight of each training row, which is not an input; None: 1.
+        weights: Name of the column with the weight of each training row, which is not an input; None: 1. Rows of
+            weight 0 are left out before the split.
         target_transform: A monotone transform of the targets of a regression, by name or as an object, applied before
             they are standardized; None: none.
         log_beyond: Standard deviations beyond which scaled inputs grow by their logarithm, or this by task; 0: nowhere.
@@ -101,6 +102,11 @@ def from_table(
     features, decided = decide(table.frame, targets=table.names, choices=choices, argument=table.argument)
     if isinstance(values, list):
         label_classes(values, argument=f"target column {table.names[0]!r} of {table.argument}")
+    used = np.arange(len(table.frame))
+    if of_rows is not None:  # a row of weight 0 counts for nothing, not even for the scaling
+        used = np.flatnonzero(of_rows)
+        table, of_rows, values = table.taken(used), of_rows[used], taken(values, used)
+        features = {name: column[used] for name, column in features.items()}
     warn_of_suspects(features, values, kinds=decided.kinds, target_names=table.names)
     if test_frame is None:
         test = table
@@ -110,10 +116,10 @@ def from_table(
         rows, held_out = np.arange(len(table.frame)), np.arange(len(test.frame))
     preprocessing = learn(
         {name: column[rows] for name, column in features.items()},
-        [values[row] for row in rows] if isinstance(values, list) else values[rows],
+        taken(values, rows),
         task=task,
         target_names=table.names,
-        rows=rows,
+        rows=used[rows],
         decided=decided,
         target_scaling=target_scaling,
         target_transform=transform_named(target_transform),
@@ -132,9 +138,14 @@ def from_table(
         preprocessing=preprocessing,
         image_shape=None,
         raw_test=_raw_columns(test.frame.iloc[held_out], preprocessing),
-        test_rows=held_out,
+        test_rows=used[held_out] if test is table else held_out,
         weights=None if of_rows is None else of_rows[rows],
     )
+
+
+def taken(values: Any, rows: np.ndarray) -> Any:
+    """Some entries of a list or an array."""
+    return [values[row] for row in rows] if isinstance(values, list) else values[rows]
 
 
 def infer_task(values: Any) -> str:
@@ -213,6 +224,10 @@ class _Table:
             )
         check_rows(len(frame), argument=argument, minimum=minimum_rows)
         return cls(frame.set_axis(names, axis=1), targets, argument)
+
+    def taken(self, rows: np.ndarray) -> "_Table":
+        check_rows(len(rows), argument=f"{self.argument} without rows of weight 0")
+        return replace(self, frame=self.frame.iloc[rows])
 
     def task(self) -> str:
         values = self.frame[self.names[0]]

@@ -141,9 +141,9 @@ class BayesianEstimator(BaseEstimator):
         posterior = self._rows.condition(self.model_)
         seed = int(check_random_state(self.random_state).randint(SEEDS))
         kernel = build.kernel(self._fitted_settings)
+        posterior = self._calibrated(posterior, targets, kernel, seed=seed, began=began)
         run = self._planned(posterior, kernel, seed=seed, began=began)
         self._fitted_settings = replace(self._fitted_settings, run=run)
-        posterior = self._calibrated(posterior, targets, kernel, seed=seed, began=began)
         try:
             samples = sample(
                 posterior,
@@ -207,7 +207,7 @@ class BayesianEstimator(BaseEstimator):
 
     def _fall_back(self, error: TimeLimitError, rows: Rows, *, seed: int) -> None:
         """Predict without draws: from the chains after a warm start, or as a linear baseline."""
-        found = fall_back(error, rows, task=self.task, seed=seed)
+        found = fall_back(error, rows, task=self.task, seed=seed, is_weighted=self._rows.weights is not None)
         self._fitted_settings = found.settings(self._fitted_settings)
         self.model_ = build.model(self._fitted_settings, Task.of(self.preprocessing_))
         self.use(found.samples)
@@ -256,15 +256,15 @@ class BayesianEstimator(BaseEstimator):
 
     def _update(self, X: Any, target: Any, sample_weight: Any) -> None:
         """Update with rows whose targets are as `preprocessing_.transform_target` takes them."""
-        x, target, weights = weighted_rows(np.asarray(X), np.asarray(target), sample_weight, fewest=1)
-        inputs, targets = self._scaled(x), self.preprocessing_.transform_target(target, argument="`y`")
-        seed = int(check_random_state(self.random_state).randint(SEEDS))
-        old, new = getattr(self, "_rows", None), updating.TrainingRows(inputs, targets, weights)
-        if old is None:
+        if getattr(self, "_rows", None) is None:
             raise CapabilityError(
                 f"`update` needs the rows that this {type(self).__name__} was fitted to, which files do not have. "
                 f"Update it in the process that fitted it, or fit again with all rows."
             )
+        x, target, weights = weighted_rows(np.asarray(X), np.asarray(target), sample_weight, fewest=1)
+        inputs, targets = self._scaled(x), self.preprocessing_.transform_target(target, argument="`y`")
+        seed = int(check_random_state(self.random_state).randint(SEEDS))
+        old, new = self._rows, updating.TrainingRows(inputs, targets, weights)
         settings = self._fitted_settings
         run = replace(settings.run, thin=self.thin)
         fit = updating.Fit(self.model_, build.kernel(settings), run, self.samples_, self.devices, self.progress)

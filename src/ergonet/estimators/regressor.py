@@ -180,5 +180,10 @@ class BayesianCountRegressor(AbstractRegressor):
         check_counts(target, argument="`y`", names=names)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """D^2, the fraction of the Poisson deviance of y that the predicted means explain; 1 is best."""
-        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+        """D^2, the fraction of the Poisson deviance of y that the predicted means explain; 1 is best.
+
+        With several targets, their average.
+        """
+        columns = (np.reshape(values, (len(values), -1)).T for values in (np.asarray(y), self.predict(X)))
+        scores = [d2_tweedie_score(*pair, sample_weight=sample_weight, power=1) for pair in zip(*columns, strict=True)]
+        return float(np.mean(scores))

@@ -16,6 +16,7 @@ from ergonet.diagnostics.finding import FALLBACK
 from ergonet.draws.quantities import draw_weights
 from ergonet.draws.samples import Samples
 from ergonet.inference.run import sample
+from ergonet.inference.until import Until
 from ergonet.inference.updating import Annealed, NotFeasibleError, anneal
 from ergonet.models.network_posterior import BayesianNetwork
 
@@ -154,4 +155,5 @@ def _sampled(fit: Fit, posterior: Any, *, seed: int) -> Samples:
         seed=seed,
         devices=fit.devices,
         progress=fit.progress,
+        until=Until.of(run.until),
     )

@@ -93,7 +93,8 @@ def sample(
             stored; at least 0.
         num_draws: number of draws of each chain after the warm-up, at least 1; with `until`, the most.
         thin: transitions per draw after the warm-up, at least 1; for minibatch kernels, epochs per stored draw.
-        seed: an integer from 0 to 2^63 - 1. The draws of a chain do not depend on the numbers of chains and workers.
+        seed: an integer from 0 to 2^63 - 1. The draws of a chain do not depend on the numbers of chains and workers;
+            those of chains that share a learned trajectory length do on that of chains.
         warmup: a recipe of stages; None: Stan's windows for what the kernel needs. Minibatch kernels have no stages.
         retention: which draws are stored: `Every(thin)` or `Last(count)`; None: all.
         callback: called with every draw, such as `RunningPrediction(model, x, y)`; None: no callback.

@@ -195,7 +195,7 @@ class WarmStart(AbstractSettings):
         plan = TrainingPlan(self.optimizer, stopping, self.validation, starts, own)
         trained = stages.run(training_jobs(plan, target, around.placement))
         positions, origins = states_of(trained), [job.tuning() for job in trained]
-        if self.then is not None:
+        if self.then is not None and target.dim > 1:  # one coordinate has no direction to turn
             num_chains = len(positions)
             moved = _jobs_of(
                 self.then, self.num_transitions, _plan(own, positions, num_chains), target, around.placement

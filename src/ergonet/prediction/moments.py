@@ -16,6 +16,7 @@ from ergonet.execution.threads import options
 from ergonet.models.network_posterior import BayesianNetwork
 
 _BY_OUTPUT = ("mean", "remainder", "squares", "variance")  # moments that every output has
+ROOM = 1e4  # root of the number of squares that can be summed
 
 
 class Sums(eqx.Module):
@@ -130,14 +131,19 @@ def network_outputs(model: BayesianNetwork, positions: Array, inputs: Array) -> 
 def accumulate(
     model: BayesianNetwork, sums: Sums, outputs: Array, own: Any, *, weights: Array, targets: Array | None
 ) -> Sums:
-    """Merge a chunk of weighted draws into the running moments; draws of weight 0 have no effect."""
-    likelihood = model.likelihood
-    count = jnp.sum(weights)
+    """Merge a chunk of weighted draws into the running moments; draws of weight 0 have no effect.
+
+    A draw whose mean is beyond all numbers, as the exponential of a far extrapolation may be, counts with the largest
+    mean of which the sum of squares is a number.
+    """
+    likelihood, count = model.likelihood, jnp.sum(weights)
+    largest = jnp.sqrt(jnp.finfo(outputs.dtype).max) / ROOM
 
     def average(values: Array) -> Array:
         return jnp.tensordot(weights, values, axes=1) / jnp.maximum(count, jnp.finfo(outputs.dtype).tiny)
 
-    means = jax.vmap(likelihood.mean)(own, outputs)
+    means = jnp.clip(jax.vmap(likelihood.mean)(own, outputs), -largest, largest)
+    variances = jnp.minimum(jax.vmap(likelihood.variance)(own, outputs), largest**2)
     mean = average(means)
     entropy, log_density = jnp.zeros_like(sums.entropy), jnp.full_like(sums.log_density, -jnp.inf)
     if likelihood.is_classification:
@@ -150,7 +156,7 @@ def accumulate(
         mean=mean,
         remainder=average(means - mean),
         squares=jnp.tensordot(weights, (means - mean) ** 2, axes=1),
-        variance=average(jax.vmap(likelihood.variance)(own, outputs)),
+        variance=average(variances),
         entropy=entropy,
         log_density=log_density,
     )

@@ -42,7 +42,7 @@ def instead(metrics: Mapping[str, Any]) -> str:
     if found is None or found[1] != WORSE or metrics.get(FALLBACK):
         return ""
     name = found[0]["name"]
-    if name != BOOSTING and not metrics.get("direct", True):
+    if name != BOOSTING and not metrics.get("has_linear_part", True):
         return f"use {name}, or fit again with `--direct`, which adds a linear model to the network"
     return (
         f"use {name}, or try another prior, likelihood or number of units and compare the runs with `ergonet compare`"

@@ -287,7 +287,8 @@ def _stated(settings: Mapping[str, Any]) -> str:
         said.append(f"averages over the draws to the power 1/{temperature:.3g}, normalized, which makes them {sure}")
     if isinstance(label_noise, float) and label_noise > 0:
         said.append(f"with {100 * label_noise:.2g} % label noise: so many labels are taken to say nothing")
-    return f"{', '.join(said)}. Scores and pictures here are those after it." if said else ""
+    after = "Scores and pictures here are those after it, except how predictions depend on single columns"
+    return f"{', '.join(said)}. {after}." if said else ""
 
 
 def _recalibration(metrics: Mapping[str, Any]) -> str:

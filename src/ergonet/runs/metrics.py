@@ -54,7 +54,7 @@ def metrics_of(
         "thin": settings.run.thin,
         "stopped_by": samples.about.get("stopped_by"),
         "warm_start": "warm_start" in samples.about,
-        "direct": settings.network.direct,
+        "has_linear_part": settings.network.direct or not settings.network.hidden,
         "seconds": dict(samples.seconds),
         "gradients": dict(samples.gradients),
         "test": {},

@@ -9,6 +9,7 @@ import pytest
 
 from ergonet import HMC, NUTS
 from ergonet.assembly import planning
+from ergonet.assembly.planning import Speed
 from ergonet.assembly.settings import RunSettings, resolve
 from ergonet.cli import fitting, main
 from ergonet.inference.progress import Tick
@@ -18,7 +19,7 @@ from tests.sampling import gaussian_target
 @pytest.mark.parametrize("rate", [0.1, 3.0, 40.0, 5e3])
 @pytest.mark.parametrize("seconds", [0.0, 20.0, 600.0])
 def test_a_plan_fits_in_the_time_or_is_the_smallest(rate, seconds):
-    found = planning.plan(rate, seconds, num_chains=4)
+    found = planning.plan(Speed(rate, 4, 1), seconds)
     assert 2 <= found.num_chains <= 4
     assert found.num_warmup >= 10
     assert found.num_draws >= 10
@@ -28,12 +29,22 @@ def test_a_plan_fits_in_the_time_or_is_the_smallest(rate, seconds):
 
 
 def test_more_time_gives_more_of_everything_up_to_what_is_enough():
-    plans = [planning.plan(10.0, seconds, num_chains=4) for seconds in (20.0, 100.0, 300.0, 1e5)]
+    plans = [planning.plan(Speed(10.0, 4, 1), seconds) for seconds in (20.0, 100.0, 300.0, 1e5)]
     assert [one.num_chains for one in plans] == [2, 2, 4, 4]
     for before, after in itertools.pairwise(plans):
         assert (before.num_warmup, before.num_draws) < (after.num_warmup, after.num_draws)
     assert (plans[-1].num_warmup, plans[-1].num_draws) == (1000, 1000)
-    assert planning.plan(10.0, 20.0, num_chains=1).num_chains == 1
+    assert planning.plan(Speed(10.0, 1, 1), 20.0).num_chains == 1
+
+
+def test_fewer_chains_than_run_at_a_time_would_save_nothing():
+    assert [Speed(40.0, 4, slots).of(2) for slots in (1, 2, 3, 4, 16)] == [40.0, 40.0, 80 / 3, 20.0, 20.0]
+    few, many = (planning.plan(Speed(40.0, 4, slots), 1.0) for slots in (1, 4))
+    assert (few.num_chains, many.num_chains) == (2, 4)
+    assert many.seconds == pytest.approx(4 * 20 / 40.0)
+    plans = [planning.plan_ensemble(Speed(10.0, 10, slots), 100.0, ENSEMBLE, steps=0.25) for slots in (2, 8, 10)]
+    assert [one.num_chains for one in plans] == [4, 8, 10]
+    assert all(one.seconds <= 50.0 for one in plans)
 
 
 ENSEMBLE = RunSettings(
@@ -42,7 +53,10 @@ ENSEMBLE = RunSettings(
 
 
 def test_an_ensemble_loses_chains_before_it_loses_transitions():
-    plans = [planning.plan_ensemble(10.0, seconds, ENSEMBLE, steps=0.25) for seconds in (0.0, 100.0, 600.0, 1e5)]
+    plans = [
+        planning.plan_ensemble(Speed(10.0, 10, 1), seconds, ENSEMBLE, steps=0.25)
+        for seconds in (0.0, 100.0, 600.0, 1e5)
+    ]
     counts = [(one.num_chains, one.num_started, one.num_warmup, one.num_draws) for one in plans]
     assert counts == [(4, 20, 20, 20), (4, 277, 27, 27), (6, 1000, 100, 100), (10, 1000, 100, 100)]
     for one, seconds in zip(plans[1:], (100.0, 600.0, 1e5), strict=True):
@@ -53,9 +67,9 @@ def test_an_ensemble_loses_chains_before_it_loses_transitions():
 
 
 def test_a_run_with_a_warm_start_of_two_stages_is_planned_as_an_ensemble():
-    found = planning._plan(10.0, 600.0, ENSEMBLE, HMC(num_steps=64))
-    assert found == planning.plan_ensemble(10.0, 600.0, ENSEMBLE, steps=0.25)
-    assert planning._plan(10.0, 600.0, ENSEMBLE, NUTS()).num_started is None
+    found = planning._plan(Speed(10.0, 10, 1), 600.0, ENSEMBLE, HMC(num_steps=64))
+    assert found == planning.plan_ensemble(Speed(10.0, 10, 1), 600.0, ENSEMBLE, steps=0.25)
+    assert planning._plan(Speed(10.0, 10, 1), 600.0, ENSEMBLE, NUTS()).num_started is None
 
 
 @pytest.mark.parametrize(
@@ -107,7 +121,7 @@ def test_the_probe_measures_what_it_can():
 
 def test_what_is_planned_is_said_and_becomes_the_settings(monkeypatch):
     monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: 40.0))
-    settings = resolve("two-moons", {}, {"run": {"time_limit": 100.0, "num_chains": 4}})
+    settings = resolve("two-moons", {}, {"run": {"time_limit": 100.0, "num_chains": 4, "devices": 1}})
     for rate, said in (
         (20.0, "Planned: 2 chains x ("),
         (0.1, "Without draws, predictions are those of"),
@@ -116,7 +130,7 @@ def test_what_is_planned_is_said_and_becomes_the_settings(monkeypatch):
         monkeypatch.setattr(planning, "measured_rate", lambda *_, rate=rate, **__: rate)
         found, sentence = planning.planned(settings, gaussian_target(), NUTS(), until=60.0)
         assert said in sentence
-        expected = settings.run if rate is None else planning.plan(rate, 20.0, num_chains=4)
+        expected = settings.run if rate is None else planning.plan(Speed(rate, 4, 1), 20.0)
         assert (found.run.num_warmup, found.run.num_draws) == (expected.num_warmup, expected.num_draws)
 
 

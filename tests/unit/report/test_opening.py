@@ -82,10 +82,10 @@ def test_worse_than_the_baseline(numbers):
 def test_worse_than_a_linear_baseline(numbers, name):
     metrics = beside(numbers, name, 0.3)
     advice = "fit again with `--direct`, which adds a linear model to the network."
-    assert said({**metrics, "direct": False})[-1] == f"Next: use {name}, or {advice}"
-    assert "try another prior" in said({**metrics, "direct": True})[-1]
-    assert baselines.sentences({**metrics, "direct": False}) == [f"Use {name}, or {advice}"]
-    assert baselines.sentences({**beside(numbers, name, -0.1), "direct": False}) == []
+    assert said({**metrics, "has_linear_part": False})[-1] == f"Next: use {name}, or {advice}"
+    assert "try another prior" in said({**metrics, "has_linear_part": True})[-1]
+    assert baselines.sentences({**metrics, "has_linear_part": False}) == [f"Use {name}, or {advice}"]
+    assert baselines.sentences({**beside(numbers, name, -0.1), "has_linear_part": False}) == []
     assert baselines.sentences({**metrics, "fallback": "linear"}) == []
 
 
