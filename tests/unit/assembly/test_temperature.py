@@ -1,13 +1,14 @@
 """Temperature and label noise of class probabilities: found by cross-validation, recorded, and applied to them all."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import equinox as eqx
 import numpy as np
 import pytest
 
 from ergonet import HMC, MLP, BayesianClassifier, BayesianNetwork, likelihoods, predict, priors, sample
-from ergonet._errors import SamplingWarning, SettingError
+from ergonet._errors import SamplingWarning, SettingError, Terminated
 from ergonet.assembly import build, temperature
 from ergonet.assembly.default import CROSS_VALIDATION
 from ergonet.assembly.settings import RunSettings, resolve
@@ -217,3 +218,20 @@ def test_an_estimator_finds_states_and_keeps_it(tmp_path):
     with pytest.warns(SamplingWarning):
         own.fit(X, CLEAN)
     assert own.model_.likelihood.calibration is None
+
+
+@pytest.mark.parametrize(("stopped_by", "error"), [("Ctrl-C", KeyboardInterrupt), ("SIGTERM", Terminated)])
+def test_an_interrupt_ends_more_than_its_chain(monkeypatch, stopped_by, error):
+    monkeypatch.setattr(temperature, "_sampled", lambda *_, **__: SimpleNamespace(about={"stopped_by": stopped_by}))
+    with pytest.raises(error):
+        found(network(1.0), CLEAN)
+
+
+@pytest.mark.parametrize(("cores", "share"), [(1, 1 / 5), (2, 1 / 3), (4, 1 / 2), (16, 1 / 2)])
+def test_all_chains_take_a_quarter_of_the_time_left(monkeypatch, cores, share):
+    def begun(*_, time_limit, **__):
+        raise SettingError(f"{time_limit}")
+
+    monkeypatch.setattr(temperature, "_sampled", begun)
+    monkeypatch.setattr(temperature, "num_cores", lambda: cores)
+    assert float(found(network(1.0), CLEAN, seconds=80.0).sentence.split()[-1]) == pytest.approx(20.0 * share)

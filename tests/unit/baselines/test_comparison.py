@@ -232,3 +232,10 @@ def test_the_density_of_several_targets_is_joint():
     y = np.arange(6.0).reshape(3, 2)
     expected = stats.norm.logpdf(y[:, 0]) + stats.norm.logpdf(y[:, 1], scale=2.0)
     np.testing.assert_allclose(forecast.log_density(y), expected)
+
+
+@pytest.mark.parametrize("num_rows", [4, 7])
+def test_boosting_of_a_few_rows_skips_folds_without_rows(num_rows):
+    x = np.arange(float(num_rows))[:, None]
+    found = boosting_module.boosting(Rows(x, x, 0), until=NEVER)
+    assert f"chosen on {min(num_rows, 5)} held-out folds" in found.says

@@ -1,6 +1,7 @@
 """What predicts after a time limit without draws predicts as it says."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
@@ -9,7 +10,8 @@ from ergonet.assembly import build
 from ergonet.assembly.build import Task
 from ergonet.assembly.settings import ModelSettings, NetworkSettings
 from ergonet.baselines import fallback
-from ergonet.baselines.forecast import Rows
+from ergonet.baselines.forecast import Rows, inputs_of
+from ergonet.datasets import Choices, from_table
 from ergonet.prediction.predictive import predict
 
 RNG = np.random.default_rng(3)
@@ -66,3 +68,20 @@ def test_counts_without_a_warm_start_have_no_fallback():
     error = TimeLimitError("too slow")
     with pytest.raises(TimeLimitError, match="too slow"):
         fallback.fall_back(error, Rows(X, CLASSES[:, None].astype(float), 0), task="count", seed=7)
+
+
+@pytest.mark.parametrize("columns", [["a", "city"], ["city"]])
+def test_a_regression_does_without_embedded_categories_and_weights(columns):
+    cities = np.tile([f"c{index}" for index in range(12)], 5)
+    table = pd.DataFrame({"a": X[:, 0], "city": cities, "y": TARGETS[:, 0]})[[*columns, "y"]]
+    data = from_table(table, "y", choices=Choices(one_hot_limit=3), test_fraction=0.2)
+    levels = data.preprocessing.embeddings
+    assert levels == (13,)
+    error = TimeLimitError("too slow")
+    found = fallback.fall_back(error, Rows.of(data), task="regression", seed=0, levels=levels, is_weighted=True)
+    assert "ridge regression without columns of many categories and the weights of rows, not of draws" in found.sentence
+    model = build.model(found.settings(ModelSettings()), Task.of(data.preprocessing))
+    prediction = predict(found.samples, data.x_test, model=model)
+    assert found.linear is not None
+    np.testing.assert_allclose(prediction.mean, found.linear.forecast(inputs_of(data, data.x_test)).mean, atol=1e-5)
+    assert (np.ptp(prediction.mean) > 0) == ("a" in columns)

@@ -93,8 +93,11 @@ def test_what_is_in_the_place_stays_and_an_unfinished_run_replaces_the_fallback(
     again = Claim(place, run_content(""), existing=Existing.CONTINUE)
     assert again.folder != place  # what is beside it
     again.close()
+    with pytest.raises(TimeLimitError, match=r"too slow '.*' still predicts without draws: give `resume` more time"):
+        falling_back.fall_back(TimeLimitError("too slow"), SETTINGS, dataset, claim, began=0.0)
+    (place / "metrics.json").write_text("{}")
     with pytest.raises(TimeLimitError, match=r"too slow '.*' stays as it is, .* choose another `--out`"):
-        falling_back.fall_back(error, SETTINGS, dataset, claim, began=0.0)
+        falling_back.fall_back(TimeLimitError("too slow"), SETTINGS, dataset, claim, began=0.0)
 
 
 @pytest.mark.slow

@@ -8,11 +8,13 @@ import tomllib
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import ergonet
 from ergonet._errors import RunDirectoryError, TimeLimitError
 from ergonet.assembly.settings import resolve
 from ergonet.cli import evaluation, fitting, loading, prior_check
+from ergonet.cli.main import app
 from ergonet.datasets import registry
 from ergonet.draws.store import ZarrStore
 
@@ -134,3 +136,11 @@ def test_direct_connections_are_told_and_saved(tmp_path, capsys):
     )
     assert "Network 2-3-1 with direct connections" in capsys.readouterr().out
     assert tomllib.loads((tmp_path / "run" / "settings.toml").read_text())["network"]["direct"] is True
+
+
+@pytest.mark.parametrize("option", ["--log-beyond", "--missing", "--one-hot-limit"])
+def test_what_built_in_data_do_not_take_is_refused(tmp_path, option):
+    given = {"--log-beyond": "3", "--missing": "refuse", "--one-hot-limit": "5"}[option]
+    answer = CliRunner().invoke(app, ["fit", "two-moons", option, given, "--out", str(tmp_path / "run")])
+    assert answer.exit_code == 1
+    assert f"`{option}` is for tables of your own: 'two-moons' is a built-in data set" in answer.stderr

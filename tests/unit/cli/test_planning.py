@@ -44,7 +44,7 @@ def test_fewer_chains_than_run_at_a_time_would_save_nothing():
     assert many.seconds == pytest.approx(4 * 20 / 40.0)
     plans = [planning.plan_ensemble(Speed(10.0, 10, slots), 100.0, ENSEMBLE, steps=0.25) for slots in (2, 8, 10)]
     assert [one.num_chains for one in plans] == [4, 8, 10]
-    assert all(one.seconds <= 50.0 for one in plans)
+    assert [one.num_started for one in plans] == [277, 138, 111]
 
 
 ENSEMBLE = RunSettings(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import entropy
 
 from ergonet import MLP, BayesianClassifier, BayesianNetwork, Samples, likelihoods, priors
 from ergonet._errors import RunDirectoryError
@@ -27,13 +28,15 @@ LEVELS = recalibrate_levels(np.linspace(0.3, 0.7, 60))
 class Predicted:
     mean: np.ndarray
     levels: tuple
+    entropy: Any = None
+    expected_entropy: Any = None
 
 
 class Predictor:
     """Predicts two classes, and remembers the levels."""
 
     def predict(self, x, *, levels):
-        return Predicted(np.asarray([[0.9, 0.1]]), tuple(levels))
+        return Predicted(np.asarray([[0.9, 0.1]]), tuple(levels), entropy([[0.9, 0.1]], axis=1), np.array([0.2]))
 
 
 @pytest.mark.parametrize("found", [ClassCalibration(2.0, 0.1, 60, 0.1), LEVELS])
@@ -70,6 +73,8 @@ def test_predictions_have_its_probabilities_and_levels():
     x = np.zeros((1, 1))
     classes = _recalibrated(predictor, x, (0.05, 0.95), ClassCalibration(2.0, 0.1, 60, 0.1))
     np.testing.assert_allclose(classes.mean, [[0.725, 0.275]])  # odds of 9 become odds of 3
+    np.testing.assert_allclose(classes.entropy, entropy(classes.mean, axis=1))
+    np.testing.assert_allclose(classes.expected_entropy / classes.entropy, 0.2 / entropy([0.9, 0.1]))
     numbers = _recalibrated(predictor, x, (0.05, 0.95), LEVELS)
     assert numbers.levels == (0.05, 0.95)
     plain = _recalibrated(predictor, x, (0.05, 0.95), None)

@@ -14,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 import ergonet
-from ergonet.cli import signals
+from ergonet.assembly.settings import RunSettings
+from ergonet.cli import resuming, signals
 from ergonet.cli.main import app
 from ergonet.draws import checkpoint
 from ergonet.inference.trajectory_jobs import TrajectoryJob
@@ -162,3 +163,26 @@ def test_a_killed_fit_is_resumed(tmp_path, monkeypatch):
     assert "`ergonet resume run` continues it" in call(*FIT, "--out", "run", code=1).stderr
     subprocess.run([sys.executable, "-c", COMMAND, *fit], check=True)
     assert_same_run(tmp_path / "run", tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_chains_that_share_their_length_are_replayed_together(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call(*FIT, "--kernel", "hmc", "--out", "run")
+    assert "the first 20 draws of all 2 chains of run are made again" in call("verify", "run", "--replay").stdout
+
+
+@pytest.mark.parametrize(
+    ("drawn", "is_met", "until", "expected"),
+    [
+        (0, False, {}, (120, 40)),  # stopped before its draws
+        (100, False, {}, (120, 40)),  # all that it was to make
+        (60, True, {}, (80, None)),
+        (100, True, {}, (120, None)),  # met at the last look
+        (60, True, {"until_ess": 80}, (120, 80)),
+    ],
+)
+def test_draws_are_added_without_a_rule_that_is_met(drawn, is_met, until, expected):
+    run = RunSettings(num_draws=100, until_ess=40)
+    found = resuming._changed(run, drawn=drawn, draws=20, until=until, is_met=is_met)
+    assert (found.num_draws, found.until_ess) == expected

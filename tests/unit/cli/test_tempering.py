@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from ergonet._errors import SettingError
 from ergonet.cli.main import app
 
 FIT = ("--hidden", "2", "--kernel", "mala", "--chains", "2", "--warmup", "20", "--draws", "20", "--seed", "3")
@@ -80,3 +81,18 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(table, options, message)
     assert message in answer.stderr
     assert answer.stderr.startswith("Error: ")
     assert answer.stderr.count("\n") == 1
+
+
+def test_a_sweep_is_of_the_posterior_and_its_rule_judges_held_out_rows(table, monkeypatch):
+    begun = []
+
+    def sweep(jobs, **_):
+        begun.extend(jobs.values())
+        raise SettingError("begun")
+
+    monkeypatch.setattr("ergonet.comparison.temperatures.sweep_of", sweep)
+    rule = ("--until-score-mcse", "0.1", "--until-minimum", "4")
+    answer = call("table.csv", "--target", "z", "--drop", "y", *rule, "--out", "page.html", code=1)
+    assert "begun" in answer.stderr
+    assert begun[0].arguments["until"].held_out.num_rows == 16
+    assert begun[0].target.model.likelihood.temperature == 1.0

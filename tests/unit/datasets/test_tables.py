@@ -363,3 +363,17 @@ def test_target_column_from_npz_with_two_dimensions(tmp_path):
     generator = np.random.default_rng(1)
     np.savez(file, x=generator.normal(size=(10, 2)), y=generator.normal(size=(10, 1)))
     assert from_table(read_table(file), "y").y_train.shape == (8, 1)
+
+
+def test_rows_of_weight_0_count_for_nothing():
+    table = numeric_table(30).assign(weight=np.tile([1.0, 2.0, 0.0], 10))
+    table.loc[table["weight"] == 0, ["age", "cost"]] = 1e9
+    left = table[table["weight"] > 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the columns of this table explain each other
+        found, expected = (from_table(one, "cost", weights="weight", seed=1) for one in (table, left))
+    for name in ("x_train", "y_train", "x_test", "y_test", "weights"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_array_equal(found.test_rows, left.index[expected.test_rows])
+    with pytest.raises(DataError, match="The table without rows of weight 0 has only 1 data row"):
+        from_table(table.assign(weight=[1.0] + [0.0] * 29), "cost", weights="weight")

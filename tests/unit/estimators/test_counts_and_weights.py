@@ -6,6 +6,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from sklearn.base import clone
+from sklearn.metrics import d2_tweedie_score
 
 from ergonet import HMC, BayesianClassifier, BayesianCountRegressor, BayesianRegressor, likelihoods
 from ergonet._errors import DataError, SettingError
@@ -87,6 +88,9 @@ def test_counts_are_predicted_in_their_own_unit(tmp_path):
     assert drawn.shape == (40, 5)
     assert np.all((drawn >= 0) & (drawn == np.floor(drawn)))
     assert fitted.score(x, y) > 0
+    both = BayesianCountRegressor(**settings).fit(x, np.column_stack([y, y[::-1]]))
+    each = [d2_tweedie_score(one, two, power=1) for one, two in zip([y, y[::-1]], both.predict(x).T, strict=True)]
+    assert both.score(x, np.column_stack([y, y[::-1]])) == pytest.approx(np.mean(each))
     fitted.save(tmp_path / "saved")
     again = BayesianCountRegressor.load(tmp_path / "saved")
     np.testing.assert_array_equal(again.predict(x), mean)

@@ -328,3 +328,10 @@ def test_out_of_the_box_on_real_data():
     low, high = fitted.predict_interval(x[300:]).T
     assert fitted.score(x[300:], y[300:]) > 0.4
     assert 0.84 < np.mean((low < y[300:]) & (y[300:] < high)) < 0.97
+
+
+def test_a_model_of_one_coordinate_starts_without_a_direction():
+    x, y = np.arange(12.0)[:, None], np.arange(12.0)
+    given = settings(hidden=(), kernel=None, num_warmup=5, num_draws=5, num_chains=1)
+    fitted = BayesianRegressor(**given, bias=False, noise=1.0, start="adam+mclmc", random_state=0).fit(x, y)
+    assert fitted.samples_.positions.shape[2] == 1

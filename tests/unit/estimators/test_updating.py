@@ -1,6 +1,7 @@
 """New rows without starting over: against closed forms, against fits of all rows at once, and where it cannot work."""
 
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import pytest
 
 from ergonet import HMC, BayesianClassifier, BayesianRegressor, priors
 from ergonet._errors import CapabilityError, DataError, SamplingWarning
+from ergonet.assembly.settings import RunSettings
 from ergonet.diagnostics.chains import ess_bulk, mcse_mean
 from ergonet.inference import updating
 from tests.sampling import gaussian_target
@@ -198,3 +200,24 @@ def test_a_classifier_takes_labels_that_it_knows_and_files_know_no_rows():
     again = pickle.loads(pickle.dumps(model))
     with pytest.raises(CapabilityError, match="which files do not have"):
         again.update(x[30:], labels[30:])
+
+
+def test_a_loaded_classifier_says_that_it_has_no_rows(tmp_path):
+    settings = {name: one for name, one in LINEAR.items() if name != "noise"}
+    settings |= {"num_draws": 4, "num_warmup": 4, "prior": "normal"}
+    labels = np.array(["no", "yes"] * 6)
+    BayesianClassifier(**settings).fit(np.arange(12.0)[:, None], labels).save(tmp_path / "saved")
+    with pytest.raises(CapabilityError, match="which files do not have"):
+        BayesianClassifier.load(tmp_path / "saved").update([[1.0]], ["yes"])
+
+
+def test_chains_that_run_again_have_the_stop_rule(monkeypatch):
+    from ergonet.estimators import updating as glue
+
+    begun: list[Any] = []
+    monkeypatch.setattr(glue, "sample", lambda *_, **given: begun.append(given["until"]))
+    run = RunSettings(num_chains=2, num_warmup=4, num_draws=100, until_ess=40)
+    fit: Any = SimpleNamespace(run=run, samples=SimpleNamespace(positions=np.zeros((2, 3, 1))), kernel=None)
+    fit.devices, fit.progress = None, False
+    glue._sampled(fit, None, seed=0)
+    assert begun[0].ess == 40

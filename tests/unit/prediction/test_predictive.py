@@ -175,3 +175,17 @@ def test_what_cannot_be_predicted_is_said():
         predict(samples, x, model=model, y=y[:-1])
     with pytest.raises(SettingError, match="strictly between 0 and 1"):
         predict(samples, x, model=model, levels=(0.0,))
+
+
+def test_one_draw_beyond_all_numbers_leaves_predictions_that_are_numbers():
+    """The exponential of a far extrapolation, in a draw of its own and in one that counts for nothing."""
+    model = BayesianNetwork(MLP((1, 1)), priors.Normal(1.0), likelihoods.Poisson())
+    samples = samples_of(model, chains=1, draws=4)
+    samples = dataclasses.replace(samples, positions=np.array([[[0, 1], [0, 1], [0, 1], [200, 1]]], np.float32))
+    found = predict(samples, np.array([[0.0], [1.0]], np.float32), model=model, levels=())
+    assert found.sd is not None
+    np.testing.assert_allclose(found.mean[0], np.e, rtol=1e-6)
+    np.testing.assert_allclose(found.sd[0], np.sqrt(np.e), rtol=1e-6)
+    assert np.isfinite(found.mean).all()
+    assert np.isfinite(found.sd).all()
+    assert found.mean[1, 0] > 1e14
