@@ -19,7 +19,7 @@ from ergonet.assembly.default import (
     default_for,
     with_bounds,
 )
-from ergonet.assembly.likelihoods import COUNT, OF_COUNTS, require_task, with_classes, with_unit
+from ergonet.assembly.likelihoods import COUNT, OF_COUNTS, require_task, tell_order, with_classes, with_unit
 from ergonet.assembly.settings import ModelSettings, NetworkSettings, Settings
 from ergonet.inference.registry import WARM_STARTS
 from ergonet.inference.until import Until
@@ -357,6 +357,7 @@ def complete(settings: Settings, preprocessing: "Preprocessing", targets: Any = 
     settings = choose(settings, Table.of(preprocessing, targets))
     settings = dataclasses.replace(settings, likelihood=with_unit(settings.likelihood, task.kind, targets))
     likelihood(settings.likelihood, task)
+    tell_order(settings.likelihood, preprocessing.classes)
     chosen_prior = _default_prior(settings.prior, task, settings.network)
     if "name" in chosen_prior:
         chosen_prior = {**PRIORS.settings(chosen_prior["name"]), **chosen_prior}

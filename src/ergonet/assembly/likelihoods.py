@@ -1,6 +1,7 @@
 """What the data determine about a likelihood, and what a likelihood determines about the data."""
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -80,6 +81,18 @@ def with_classes(likelihood: AbstractLikelihood, count: int) -> AbstractLikeliho
     if likelihood.num_classes not in (None, count):
         raise SettingError(f"`likelihood` {likelihood!r} has {likelihood.num_classes} classes, but the data {count}.")
     return replace(likelihood, num_classes=count)
+
+
+def tell_order(choice: Any, classes: Sequence[Any]) -> None:
+    """Warn of the order of classes that are texts, if the likelihood takes them for ordered."""
+    is_ordered = isinstance(choice, Ordinal) or name_of(choice) == "ordinal"
+    if is_ordered and any(isinstance(one, str) for one in classes):
+        warnings.warn(
+            f"`likelihood='ordinal'` takes the classes in the order of their texts: {' < '.join(map(repr, classes))}. "
+            f"If they have another order, number them.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def require_task(likelihood: AbstractLikelihood, choice: Any, task: str) -> None:

@@ -141,8 +141,9 @@ def reference_points(dataset: Dataset) -> dict[str, np.ndarray]:
     plain = x.shape[1] - len(dataset.preprocessing.embeddings)  # without indices of categories
     if dataset.image_shape is not None or not 0 < plain <= len(names):
         return found
-    farthest = np.argmax(np.abs(x[chosen, :plain]), axis=1)
-    said = [f"{names[column]} {x[row, column]:+.1f} sd" for row, column in zip(chosen, farthest, strict=True)]
+    distances = dataset.preprocessing.standardized(x[chosen, :plain])
+    farthest = np.argmax(np.abs(distances), axis=1)
+    said = [f"{names[column]} {own[column]:+.1f} sd" for own, column in zip(distances, farthest, strict=True)]
     return found | {"reference_inputs": np.asarray(said)}
 
 
@@ -206,8 +207,11 @@ def _usual(dataset: Dataset) -> dict[str, np.ndarray]:
     """How usual each test row is among the training rows, `[rows]`; nothing where that would take long."""
     if dataset.x_test.shape[1] > FEW_INPUTS and dataset.x_test.size > _MOST_NUMBERS:
         return {}
-    domain = Domain.of(dataset.x_train, neighbors=min(NEIGHBORS, len(dataset.x_train) - 1))
-    return {"usual": domain.score(dataset.x_test)}
+    plain = dataset.x_train.shape[1] - len(dataset.preprocessing.embeddings)  # numbers of categories are no distances
+    if plain == 0:
+        return {}
+    domain = Domain.of(dataset.x_train[:, :plain], neighbors=min(NEIGHBORS, len(dataset.x_train) - 1))
+    return {"usual": domain.score(dataset.x_test[:, :plain])}
 
 
 def _members(prediction: Prediction) -> np.ndarray:

@@ -100,7 +100,7 @@ def run(directory: RunDirectory, new: str, out: str, *, columns: Columns, overwr
         sys.stdout.write(f"{columns.recalibration}\n")
     count, predictor = 0, UnitsPredictor(Predictor(fitted.samples, fitted.model), fitted.preprocessing)
     with table_file(path) as written:
-        for x in _inputs(Path(new), fitted.preprocessing):
+        for x in _inputs(Path(new), fitted.preprocessing, weights=fitted.settings.data.weights):
             table = table_of(predictor, x, columns, fitted.preprocessing)
             written.append(_beside(table, _simulated(fitted, x, columns, first_row=count)))
             count += len(x)
@@ -115,16 +115,16 @@ def checked_output(out: str) -> Path:
     return path
 
 
-def _inputs(new: Path, preprocessing: "Preprocessing") -> "Iterator[np.ndarray]":
-    """Network inputs, block by block; columns that are not used cause a warning once."""
+def _inputs(new: Path, preprocessing: "Preprocessing", *, weights: str | None) -> "Iterator[np.ndarray]":
+    """Network inputs, block by block; columns that are not used, except that of weights, cause a warning once."""
     from ergonet.datasets.readers import blocks
 
-    unused: list[Any] = []
+    unused: list[Any] = [weights]
     for table in blocks(new, BLOCK_ROWS):
         first, last = table.index[0] + 1, table.index[-1] + 1
         is_part = first > 1 or len(table) == BLOCK_ROWS
         name = f"the block of data rows {first} to {last} of the file {new}" if is_part else f"the file {new}"
-        known = _by_position(table.drop(columns=unused).reset_index(drop=True), new, preprocessing)
+        known = _by_position(table.drop(columns=unused, errors="ignore").reset_index(drop=True), new, preprocessing)
         yield preprocessing.transform(known, argument=name)
         unused = [one for one in table.columns if str(one) not in preprocessing.feature_names]
 

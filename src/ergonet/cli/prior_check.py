@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ergonet._errors import visible
 from ergonet.assembly.settings import Settings
 from ergonet.cli.outputs import check_picture
 
@@ -103,7 +104,7 @@ def _reals(
     )
     told = (
         f"Over the rows, a function from the prior has a standard deviation of {scale * middle:.3g} in the median "
-        f"({scale * low:.3g} to {scale * high:.3g} in 90 % of the draws); that of {target} is {scale:.3g}.\n"
+        f"({scale * low:.3g} to {scale * high:.3g} in 90 % of the draws); that of {visible(target)} is {scale:.3g}.\n"
     ) + _overflows(lost)
     if middle > WIDE:
         told += f"That is {middle:.2g} times the target's: most functions from the prior are far too steep. "

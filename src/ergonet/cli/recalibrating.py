@@ -10,7 +10,7 @@ import typer
 from ergonet._errors import DataError, RunDirectoryError, SettingError, visible
 from ergonet.cli.errors import errors_in_one_line
 from ergonet.cli.options import Run
-from ergonet.runs.directory import RunDirectory
+from ergonet.runs.directory import ESTIMATOR, RunDirectory
 
 if TYPE_CHECKING:
     from ergonet.prediction.recalibration import ClassCalibration, Levels
@@ -69,6 +69,11 @@ def _recorded(directory: RunDirectory, rows: str | None) -> str:
     from ergonet.diagnostics.finding import RECALIBRATION
     from ergonet.report import RunRecord, write_report
 
+    if (directory.path / ESTIMATOR).exists():
+        raise SettingError(
+            f"{str(directory.path)!r} is a saved estimator, and `ergonet recalibrate` is for runs of `ergonet fit`. In "
+            f"Python, `ergonet.prediction.recalibration` has what it uses."
+        )
     if not directory.check_version() or directory.missing_results():
         raise RunDirectoryError(
             f"The fit of {str(directory.path)!r} did not finish. `ergonet resume {directory.path}` finishes it."
@@ -95,6 +100,8 @@ def _rows(fitted: "Fitted", rows: str) -> tuple[Any, Any]:
     if FALLBACK in fitted.samples.about:
         raise SettingError("This run has no draws from a posterior to recalibrate. Fit again with more time.")
     table, units = read_table(rows), fitted.preprocessing
+    table.columns = [str(one) for one in table.columns]
+    table = table.drop(columns=[fitted.settings.data.weights], errors="ignore")
     targets = list(units.target_names)
     lacking = [name for name in targets if name not in table.columns]
     if lacking:

@@ -96,10 +96,10 @@ class Service:
         columns = Columns(None if levels is None else tuple(levels), recalibration=self._recalibration)
         table = table_of(self._predictor, x, columns, self.fitted.preprocessing)
         found: list[dict[str, Any]] = as_json(table.to_dict(orient="records"))
-        for row in found:
-            if "outside" in row:
-                row["outside"] = row["outside"].split("; ") if row["outside"] else []
-                row["is_outside"] = bool(row["outside"])
+        outside, names = self.fitted.preprocessing.outside(x), self.fitted.preprocessing.encoded_names
+        for row, flags in zip(found, () if outside is None else outside, strict=False):
+            row["outside"] = [name for name, is_outside in zip(names, flags, strict=True) if is_outside]
+            row["is_outside"] = bool(row["outside"])
         return found
 
 

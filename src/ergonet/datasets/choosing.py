@@ -73,6 +73,9 @@ class Choices:
                     f"`types`: column {name!r} cannot be {shown(kind)}. {suggest(str(kind), KINDS)} Levels in order "
                     f"are written as {_LEVELS}low,middle,high."
                 )
+            levels = [one.strip() for one in str(kind).removeprefix(_LEVELS).split(",")]
+            if kind not in KINDS and (len(set(levels)) < len(levels) or not all(levels)):
+                raise SettingError(f"`types`: the levels of column {name!r} are empty or repeated: {shown(kind)}.")
 
     def unused(self, names: Sequence[str], *, targets: Sequence[str]) -> set[str]:
         """The input columns that are left out.

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ergonet.datasets.validation import Label, as_float, as_labels, capital, nea
 _RELATIVE_ROUNDING = 64 * float(np.finfo(np.float64).eps)
 _SMALLEST_SPREAD = 1e-300
 _SQUEEZED = 1e4
-_NUMBERS = (int, float, np.number, np.bool_)
+_NUMBERS = (int, float, Decimal, np.number, np.bool_)
 
 
 def select_columns(
@@ -65,14 +66,17 @@ def select_columns(
 def column_values(column: Any) -> np.ndarray:
     """A pandas column as an array.
 
-    Numbers and booleans become Float64 (missing: NaN), dates stay dates, and everything else becomes objects (missing:
-    None); a column of categorical type stays categorical, whatever its categories are.
+    Numbers and booleans become Float64 (missing: NaN), dates stay dates (those of a time zone become UTC), and
+    everything else becomes objects (missing: None); a column of categorical type stays categorical, whatever its
+    categories are.
     """
     if column.dtype.kind in "biuf":
         missing = np.asarray(column.isna())
         numbers = np.full(len(column), np.nan)
         numbers[~missing] = column[~missing].to_numpy(dtype=np.float64)
         return numbers
+    if getattr(column.dtype, "tz", None) is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     if column.dtype.kind in "mM":
         return np.asarray(column)
     entries = column.to_numpy(dtype=object, copy=True)

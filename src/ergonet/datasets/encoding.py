@@ -113,7 +113,8 @@ class Encoder:
         """Positions of categories; unknown ones, and missing ones if there were none, have the position after all."""
         labels = labels_of(values, column=column, argument=argument, refuses=self.refuses)
         positions = {category: index for index, category in enumerate(self.categories)}
-        found = [_position(label, positions) for label in labels]
+        known = {label: _position(label, positions) for label in set(labels)}
+        found = [known[label] for label in labels]
         if None in found:
             row = found.index(None)
             warnings.warn(

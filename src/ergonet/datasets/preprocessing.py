@@ -107,6 +107,11 @@ class Preprocessing:
     def _order(self) -> list[str]:
         return in_order(self.kept, self.encoders)
 
+    @property
+    def encoded(self) -> tuple[str, ...]:
+        """The columns in use that are not plain numbers."""
+        return tuple(name for name in self.kept if name in self.encoders)
+
     def encoder(self, name: str) -> Encoder:
         """How a column becomes network inputs."""
         return self.encoders.get(name, _NUMBERS)

@@ -6,6 +6,7 @@ messages are data rows counted from 1, without the header of a file.
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -273,13 +274,26 @@ def label_classes(labels: Sequence[Label], *, argument: str) -> tuple[Label, ...
 def position_of(label: Label, positions: Mapping[Label, int]) -> int | None:
     """Look up a label; None if it is unknown.
 
-    A file in which every label happens to look like a number is read as numbers, so a number is also looked up by its
-    text: 1 and 1.0 as ``"1"``.
+    A file in which every label happens to look like a number, or like true and false, is read as numbers. So a number
+    is also looked up by its text, 1 and 1.0 as ``"1"``, and then by the only text that becomes it, such as ``"01"`` or
+    ``"True"``.
     """
     if label in positions:
         return positions[label]
     whole = isinstance(label, float) and label.is_integer()
-    return positions.get(str(int(label)) if whole else str(label))
+    found = positions.get(str(int(label)) if whole else str(label))
+    if found is not None or isinstance(label, str):
+        return found
+    alike = [index for known, index in positions.items() if isinstance(known, str) and value_of(known) == label]
+    return alike[0] if len(alike) == 1 else None
+
+
+def value_of(text: str) -> float | None:
+    """The number that a text becomes in a file in which all others are numbers, or all are true or false."""
+    truths = {"true": 1.0, "false": 0.0}
+    with suppress(ValueError):
+        return truths[text.lower()] if text.lower() in truths else float(text)
+    return None
 
 
 def encode_labels(labels: Sequence[Label], classes: Sequence[Label], *, argument: str) -> Int32[np.ndarray, "rows"]:

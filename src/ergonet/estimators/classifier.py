@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ergonet._errors import DataError, SettingError
+from ergonet.assembly.likelihoods import tell_order
 from ergonet.datasets.frames import as_frame_or_array
 from ergonet.estimators.base import SEEDS, BayesianEstimator
 from ergonet.estimators.parameters import documented, parameter
@@ -68,6 +69,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
                 f"`y` has only one class ({self.classes_[0]!r}), so there is nothing to classify. "
                 f"Classifier can't train when only one class is present."
             )
+        tell_order(self.likelihood, self.classes_.tolist())
         self._fit_network(x, index, target_names=("y",), weights=weights)
         return self
 

@@ -248,10 +248,10 @@ def _of_fit(kind: "type[BayesianEstimator]", directory: RunDirectory) -> "Bayesi
             f"{str(directory.path)!r} is a {scaling.task}, but a {kind.__name__} is for {kind.task}. Use "
             f"`{_ESTIMATORS[scaling.task]}.load`."
         )
-    if scaling.encoders:
+    if scaling.encoded:
         raise RunDirectoryError(
             f"{str(directory.path)!r} has columns with text, dates or missing entries "
-            f"({', '.join(map(repr, scaling.encoders))}), which estimators do not take. Use `ergonet predict`."
+            f"({', '.join(map(repr, scaling.encoded))}), which estimators do not take. Use `ergonet predict`."
         )
     estimator = kind(
         **dataclasses.asdict(settings.network),

@@ -10,6 +10,7 @@ import numpy as np
 
 from ergonet._errors import CapabilityError
 from ergonet._types import Array
+from ergonet.datasets.kinds import ORDINAL
 from ergonet.explanation.explained import Explained, Input, chosen, spread_rows
 from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.prediction.chunks import Rows, draw_chunks
@@ -103,6 +104,10 @@ def _settings(explained: Explained, every: np.ndarray, column: Input) -> tuple[n
             known = np.linspace(low, high, POINTS).astype(np.float32)
         own = known if preprocessing is None else preprocessing.from_inputs(known[:, None], indices[:1])[:, 0]
         # Further inputs of a number flag missing entries.
+        encoder = None if preprocessing is None else preprocessing.encoder(column.name)
+        if preprocessing is not None and encoder is not None and encoder.kind == ORDINAL:
+            ranks = np.arange(len(encoder.categories), dtype=np.float64)
+            known, own = preprocessing.to_inputs(ranks[:, None], indices[:1])[:, 0], np.asarray(encoder.categories)
         flags = np.repeat(_zeros(explained, indices[1:])[None], len(known), axis=0)
         return np.column_stack([known, flags]).astype(np.float32), own
     assert preprocessing is not None

@@ -99,9 +99,9 @@ def _require_exportable(model: BayesianNetwork, preprocessing: Preprocessing) ->
             f"The target is transformed by {preprocessing.target_transform.name!r}, which the graph does not have. "
             f"Serve it: `ergonet serve`."
         )
-    if preprocessing.encoders:
+    if preprocessing.encoded:
         raise CapabilityError(
-            f"Columns that are not plain numbers cannot be exported: {', '.join(map(repr, preprocessing.encoders))}. "
+            f"Columns that are not plain numbers cannot be exported: {', '.join(map(repr, preprocessing.encoded))}. "
             f"Serve the run: `ergonet serve`."
         )
 

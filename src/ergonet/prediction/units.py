@@ -107,10 +107,19 @@ class UnitsPredictor:
 
     def predict(self, x: Any, *, levels: Sequence[float] = (0.05, 0.95), y: Any = None) -> Prediction:
         """The predictive distribution of each row; arguments and errors as of `predict_in_units`."""
-        found = self._predictor.predict(x, levels=levels, y=y)
         if self._preprocessing.task == "classification":
-            return found
+            return self._predictor.predict(x, levels=levels, y=y)
+        asked = tuple(1 - level for level in levels) if _is_reversed(self._preprocessing) else tuple(levels)
+        found = replace(self._predictor.predict(x, levels=asked, y=y), levels=tuple(levels))
         return _in_units(found, self._preprocessing, self._factor, self._shift, y=y)
+
+
+def _is_reversed(preprocessing: Preprocessing) -> bool:
+    """Whether larger scaled targets are smaller ones in the user's units, as a decreasing transform makes them."""
+    if preprocessing.target_transform is None:
+        return False
+    low, high = preprocessing.inverse_target(np.array([[0.0], [0.1]]) * np.ones(len(preprocessing.target_sd)))
+    return bool((high < low).any())
 
 
 def _in_units(

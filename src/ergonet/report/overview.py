@@ -7,7 +7,17 @@ from typing import Any
 
 from ergonet.baselines.comparison import WORSE
 from ergonet.diagnostics import advice, held_out
-from ergonet.diagnostics.finding import FALLBACK, MODEL, MODES, RECALIBRATION, SCALES, UNJUDGED, beside, needed_ess
+from ergonet.diagnostics.finding import (
+    COST,
+    FALLBACK,
+    MODEL,
+    MODES,
+    RECALIBRATION,
+    SCALES,
+    UNJUDGED,
+    beside,
+    needed_ess,
+)
 from ergonet.diagnostics.scales import limits_of_scales
 from ergonet.report import baselines, ensemble, wording
 from ergonet.report.record import RunRecord
@@ -67,7 +77,8 @@ def judge(metrics: Mapping[str, Any]) -> Verdict:
         headline = f"The draws are sound, but the stated {what} are not calibrated on the held-out rows"
         return Verdict("bad", f"{headline}: {held_out.miscalibration(metrics)}.", sentences)
     if problems:
-        things = "there is one problem" if len(findings) == 1 else f"there are {len(findings)} problems"
+        count = sum(finding.problem for finding in findings)
+        things = "there is one problem" if count == 1 else f"there are {count} problems"
         return Verdict("bad", f"Do not rely on these results yet: {things}.", sentences)
     if UNJUDGED in notes:
         headline = "The draws are an average over chains in different modes, which no held-out rows have judged."
@@ -82,7 +93,8 @@ def judge(metrics: Mapping[str, Any]) -> Verdict:
     if SCALES in notes:
         return Verdict("note", "Predictions can be used, but do not rely on the learned scales.", sentences)
     if findings:
-        return Verdict("note", "The results can be used, but the run cost more than necessary.", sentences)
+        but = "but the run cost more than necessary" if notes == {COST} else "with the reservation below"
+        return Verdict("note", f"The results can be used, {but}.", sentences)
     return Verdict("good", "Every check of the draws passed: the results can be used.", ())
 
 

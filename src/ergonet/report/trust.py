@@ -27,7 +27,7 @@ def residuals(mean: np.ndarray, sd: np.ndarray, truth: np.ndarray, *, name: str,
         Picture(
             title=f"Do the errors of {name} follow a normal distribution?",
             svg=draw(f"normal-{number}", lambda: plots.residual_histogram(values)),
-            caption=f"The bars should follow the curve; the outermost contain all that lies beyond. {_in_words(found)}",
+            caption=f"The curve is that of normal errors; the outer bars contain all beyond. {_in_words(found)}",
             alternative=f"Histogram of standardized errors of {name}. {_in_words(found)}",
         )
     ]
@@ -36,8 +36,8 @@ def residuals(mean: np.ndarray, sd: np.ndarray, truth: np.ndarray, *, name: str,
 def _in_words(found: ResidualFigures) -> str:
     return (
         f"They have the mean {found.mean:.2f} and the sd {found.sd:.2f}; if the model is right these are about 0 and "
-        f"1. {100 * found.beyond_two:.1f} % exceed 2 and {100 * found.beyond_three:.1f} % exceed 3, where 4.6 % and "
-        f"0.3 % are expected."
+        f"1. {100 * found.beyond_two:.1f} % exceed 2 and {100 * found.beyond_three:.1f} % exceed 3; of normal errors "
+        f"4.6 % and 0.3 % do. Student-t noise has longer tails, and other likelihoods other shapes."
     )
 
 

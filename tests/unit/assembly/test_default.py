@@ -1,11 +1,12 @@
 """What a table gets for what its user leaves open, and what the user's own choices take with them."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
 
-from ergonet import priors
+from ergonet import likelihoods, priors
 from ergonet._errors import SettingError
 from ergonet.assembly import build
 from ergonet.assembly.default import (
@@ -19,6 +20,7 @@ from ergonet.assembly.default import (
     bounds_of,
     default_for,
 )
+from ergonet.assembly.likelihoods import tell_order
 from ergonet.assembly.settings import Settings, resolve
 from ergonet.datasets.learning import learn
 from ergonet.models.likelihood import AbstractHeteroscedastic, HeteroscedasticGaussian
@@ -269,3 +271,13 @@ def test_a_choice_made_in_python_stays_as_it_is():
     given = dataclasses.replace(resolve("t.csv", {}, {}), likelihood=made, kernel=kernel)
     found = build.choose(given, Table("regression", 60, bounds=((0.1, 10.0, 10.0),)))
     assert (found.likelihood, found.kernel) == (made, kernel)
+
+
+@pytest.mark.parametrize("choice", ["ordinal", {"name": "ordinal"}, likelihoods.Ordinal()])
+def test_the_order_of_classes_that_are_texts_is_told(choice):
+    with pytest.warns(UserWarning, match="in the order of their texts: 'high' < 'low' < 'middle'"):
+        tell_order(choice, ["high", "low", "middle"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tell_order(choice, [1, 2, 3])
+        tell_order("categorical", ["high", "low"])

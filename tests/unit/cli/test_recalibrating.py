@@ -117,7 +117,8 @@ def test_intervals_around_grades_are_judged_by_their_steps(tmp_path):
     x = random.normal(5, 1, 4000)
     table = pd.DataFrame({"x": x, "y": np.round(x + 0.25 * random.normal(size=x.size))})
     table.to_csv(tmp_path / "grades.csv", index=False)
-    fitted: Any = SimpleNamespace(samples=samples, preprocessing=Plain(), model=model)
+    settings = SimpleNamespace(data=SimpleNamespace(weights=None))
+    fitted: Any = SimpleNamespace(samples=samples, preprocessing=Plain(), model=model, settings=settings)
     found: Any = recalibrating._found(fitted, *recalibrating._rows(fitted, str(tmp_path / "grades.csv")))
     wanted = np.arange(1, 10) / 10
     np.testing.assert_allclose(found(wanted), wanted, atol=0.03)

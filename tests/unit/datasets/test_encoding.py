@@ -3,6 +3,7 @@
 import json
 import warnings
 from datetime import date
+from decimal import Decimal
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ from ergonet.datasets import Preprocessing, from_table
 from ergonet.datasets.choosing import Choices
 from ergonet.datasets.dates import PARTS, parts_of
 from ergonet.datasets.overview import column_rows, in_words
+from ergonet.datasets.validation import position_of
 from ergonet.models.embedding import EmbeddedMLP, width
 
 ROWS = 12
@@ -272,3 +274,46 @@ def test_what_was_told_is_a_small_table():
     assert sum(inputs for _, inputs, _ in rows.values()) == len(preprocessing.encoded_names)
     assert "  ordinal      size    3: small, middle, large; missing" in in_words(preprocessing)
     assert in_words(preprocessing).splitlines()[-1] == "  numeric      weight"
+
+
+@pytest.mark.parametrize(
+    ("labels", "new"),
+    [(["True", "False", "unknown"], [True, False]), (["08000", "8100", "A1"], [8000, 8100])],
+)
+def test_a_category_is_known_although_its_file_reads_as_numbers_or_as_true_and_false(labels, new):
+    frame = pd.DataFrame({"c": labels * 4, "x": np.arange(12.0), "y": np.arange(12.0) ** 1.5})
+    preprocessing = from_table(frame, "y", test_fraction=0.0, choices=Choices(types={"c": "categorical"})).preprocessing
+    expected = preprocessing.transform(pd.DataFrame({"c": labels[:2], "x": [1.0, 2.0]}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = preprocessing.transform(pd.DataFrame({"c": new, "x": [1.0, 2.0]}))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_texts_of_the_same_number_are_not_guessed_at():
+    assert position_of(8.0, {"08": 0, "8.0": 1}) is None
+    assert position_of(8.0, {"08": 0, "8": 1}) == 1
+    assert position_of(True, {"true": 0, "x": 1}) == 0
+
+
+def test_dates_of_a_time_zone_and_decimals_are_dates_and_numbers():
+    days = pd.date_range("2024-01-01 23:30", periods=12, freq="40D", tz="America/New_York")
+    prices = [Decimal(f"{index}.50") for index in range(12)]
+    frame = pd.DataFrame({"day": days, "price": prices, "y": np.arange(12.0) ** 1.5})
+    choices = Choices(types={"day": "date"})
+    preprocessing = from_table(frame, "y", test_fraction=0.0, choices=choices).preprocessing
+    plain = frame.assign(day=days.tz_convert("UTC").tz_localize(None), price=np.arange(12) + 0.5)
+    np.testing.assert_array_equal(preprocessing.transform(frame), preprocessing.transform(plain))
+
+
+@pytest.mark.parametrize("levels", ["low,mid,low", "low,,mid", ""])
+def test_levels_that_are_repeated_or_empty_are_refused(levels):
+    with pytest.raises(SettingError, match="`types`: the levels of column 'size' are empty or repeated"):
+        Choices(types={"size": f"ordinal:{levels}"}).check()
+
+
+def test_a_column_that_is_left_out_is_not_encoded():
+    frame = FRAME.assign(y=np.arange(ROWS) ** 1.5)
+    found = from_table(frame, "y", choices=Choices(drop=["city", "size", "day"]), test_fraction=0.0).preprocessing
+    assert "city" in found.encoders
+    assert found.encoded == ("age",)  # which has missing entries

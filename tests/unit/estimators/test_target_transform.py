@@ -162,3 +162,14 @@ def test_other_noise_than_normal_is_refused(data, likelihood):
 
 def test_classes_have_no_such_parameter():
     assert "target_transform" not in BayesianClassifier().get_params()
+
+
+def test_quantiles_of_a_decreasing_transform_have_their_levels(data):
+    """-log(y) and log(y) are the same model."""
+    falling = FromFunctions(lambda y: -np.log(y), lambda t: jnp.exp(-t), lambda y: -1 / y)
+    y = np.exp(np.sin(data[0][:, 0]))
+    given = SHORT | {"likelihood": "gaussian", "num_warmup": 40, "num_draws": 40}
+    model = BayesianRegressor(target_transform=falling, **given).fit(data[0], y)
+    low, high = model.predict_interval(data[0], 0.9).T
+    assert (low < high).all()
+    assert 0.75 < np.mean((low < y) & (y < high)) <= 1

@@ -186,3 +186,22 @@ def test_what_cannot_be_explained_is_said():
         explanation.partial_dependence(samples, x[:0])
     with pytest.raises(CapabilityError, match=r"shape \[rows, inputs\]"):
         explanation.partial_dependence(samples, x[:, :, None])
+
+
+@pytest.mark.parametrize(
+    ("kind", "levels"), [("ordinal", [1, 2, 5]), ("ordinal:low,middle,high", ["low", "middle", "high"])]
+)
+def test_an_ordinal_column_is_varied_over_its_levels(kind, levels):
+    frame = pd.DataFrame({"rating": levels * 4, "x": np.arange(12.0), "y": np.arange(12.0) ** 2})
+    choices = Choices(types={"rating": kind})
+    preprocessing = from_table(frame, "y", task="regression", test_fraction=0.0, choices=choices).preprocessing
+    model = BayesianNetwork(MLP((2, 1)), priors.Normal(1.0), likelihoods.Gaussian(noise=NOISE))
+    samples = samples_of(np.random.default_rng(0).normal(size=(1, 9, 3)))
+    (found,) = explanation.partial_dependence(Explained(samples, model, preprocessing), frame, "rating")
+    assert found.values.tolist() == levels
+    for point, level in enumerate(levels):
+        rows = preprocessing.transform(frame.assign(rating=level))
+        functions = samples.positions[0, :, :2] @ rows.T + samples.positions[0, :, 2:]
+        expected = preprocessing.inverse_mean(functions.mean(axis=1)[:, None]).mean()
+        np.testing.assert_allclose(found.mean[point], expected, rtol=1e-4)
+    plots.dependence_plot(found)

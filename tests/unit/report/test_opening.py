@@ -167,3 +167,10 @@ def test_direct_connections_are_told(direct):
     model = BayesianNetwork(MLP((2, 3, 1), direct=bool(direct)), priors.Normal(), likelihoods.Gaussian(0.1))
     shown = "biases, direct connections, 15 weights" if direct else "biases, 13 weights"
     assert facts._network(model) == f"2-3-1, tanh, with {shown}"
+
+
+def test_a_note_that_is_no_cost_is_a_reservation_and_notes_are_no_problems(classes):
+    reserved = {**classes, "until": {"met": False, "sentence": "The stop rule is not met."}}
+    assert overview.judge(reserved).headline == "The results can be used, with the reservation below."
+    both = changed(reserved, "diagnostics", divergences=30)
+    assert overview.judge(both).headline == "Do not rely on these results yet: there is one problem."
