@@ -94,12 +94,12 @@ class Recorder:
         """Record a chunk; recording it again, after an interrupt by Ctrl-C, changes nothing."""
         for row, chain in enumerate(chunk.chains):
             fields = {name: values[row] for name, values in chunk.fields.items()}
-            if chunk.is_warmup or self._has_curve:
-                statistics = {name: values for name, values in fields.items() if name != POSITIONS}
-                self._statistics[chain][chunk.is_warmup, chunk.start] = statistics
             if not chunk.is_warmup and not chunk.fault:
                 self._retain(chain, chunk, fields)
                 self._done[chain] = chunk.start + chunk.count
+            if chunk.is_warmup or self._has_curve:  # not before the draws, whose store may be full
+                statistics = {name: values for name, values in fields.items() if name != POSITIONS}
+                self._statistics[chain][chunk.is_warmup, chunk.start] = statistics
         if chunk.after is not None and isinstance(self.store, AbstractResumableStore):
             self._memos[chunk.chains] = chunk.after
             if self._pace.is_due:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ergonet._errors import SamplingWarning
+from ergonet._errors import CapabilityError, SamplingWarning
 from ergonet._types import Array
 from ergonet.assembly.settings import RunSettings
 from ergonet.diagnostics.finding import FALLBACK
@@ -83,7 +83,7 @@ def updated(fit: Fit, old: TrainingRows, new: TrainingRows, *, seed: int) -> Sam
         samples = _as_samples(found, fit.samples, posterior)
         record = {"method": MOVED, "effective_share": found.share, "exponents": list(found.exponents)}
         record |= {"acceptance": found.acceptance}
-    except NotFeasibleError as error:
+    except (NotFeasibleError, CapabilityError) as error:  # the latter of kernels for which rows have no weights
         warnings.warn(
             f"The draws could not be moved to the new rows, because {error}. Chains were run again from the old draws.",
             SamplingWarning,

@@ -1,6 +1,7 @@
 """Workers of a Dask cluster: of this machine, or of many."""
 
 import logging
+import weakref
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from typing import Any
@@ -102,6 +103,7 @@ class DaskExecutor(AbstractExecutor):
         if shared.token not in self._held:
             with config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
                 self._held[shared.token] = self._client.submit(_same, shared.content, key=f"ergonet-{shared.token}")
+            weakref.finalize(shared, self._held.pop, shared.token, None)  # the cluster may forget what nobody uses
         return self._held[shared.token]
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  as its base

@@ -12,6 +12,8 @@ import numpy as np
 from ergonet._errors import SettingError
 from ergonet.draws.versions import versions
 from ergonet.inference.jobs import AbstractJob, RunPlan, raw
+from ergonet.target.capabilities import Rows
+from ergonet.target.contract import Missing
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _SHOWN = 8  # numbers of an array that are written out
@@ -42,7 +44,10 @@ def fingerprint(plan: RunPlan, jobs: Sequence[AbstractJob], **settings: Any) -> 
     }
     for name, setting in settings.items():
         found |= _parts(name, setting)
-    found |= _parts("target", jobs[0].target)
+    target = jobs[0].target
+    found |= _parts("target", target)
+    data = target.capability(Rows)
+    found |= {} if isinstance(data, Missing) or not data.is_streamed else _parts("rows", data.rows())
     found["precision"] = "64 bits" if jax.config.jax_enable_x64 else "32 bits"
     found["chains of each program"] = str([list(job.chains) for job in jobs if len(job.chains) > 1] or "one")
     found["device"] = ", ".join(sorted({_device(leaf) for job in jobs for leaf in jax.tree.leaves(job.record)}))

@@ -273,8 +273,8 @@ class _Prelude:
         """The jobs again, at the starts that are found from their initial values; and seconds."""
         found = self.warm_start.find(jobs, plan.seed, self.around, is_drawn=self.takes_draws and plan.init is None)
         started = self.make(replace(plan, init=found.positions))
-        for number, job in enumerate(started):
-            job.origin = found.origin(number)
+        for job in started:
+            job.origin = found.origin(job.chains)
         try:
             bounded(self.around.limits, [], lambda: [job.start() for job in started])
         except TimeLimitError as error:

@@ -49,7 +49,7 @@ def validate_target(target: Any, kernel: Any) -> None:
 
     Raises:
         CapabilityError: one of them has the wrong type, a minibatch kernel is used for a target without minibatches, or
-            a microcanonical kernel for streamed rows.
+            one of all rows for streamed ones.
         SettingError: the batch size exceeds the number of rows.
     """
     if not isinstance(target, AbstractTarget):
@@ -60,6 +60,11 @@ def validate_target(target: Any, kernel: Any) -> None:
     if isinstance(kernel, MAMS | MCLMC) and is_streamed(target):
         raise CapabilityError(f"The rows of `target` are streamed: {without_minibatches(type(kernel).__name__)}")
     if isinstance(kernel, AbstractKernel):
+        if is_streamed(target):
+            raise CapabilityError(
+                f"`{type(kernel).__name__}` needs all rows at once, and those of `target` are streamed. Use a "
+                f"minibatch kernel such as `ergonet.SGHMC`, or `condition` instead of `stream`."
+            )
         return
     if not isinstance(kernel, AbstractMinibatchKernel):
         raise CapabilityError(f"`kernel` must be a kernel such as `ergonet.NUTS()`, got {kernel!r}.")

@@ -41,7 +41,7 @@ def finish_by(deadline: float, work: Callable[[], T]) -> T:
         raise LateError
     threading.Thread(target=run, name=_NAME).start()
     try:
-        return done.result(timeout=left)
+        return done.result(timeout=min(left, threading.TIMEOUT_MAX))
     except TimeoutError:  # which the work may have raised, too
         if done.done():
             raise

@@ -50,8 +50,7 @@ from ergonet.target.contract import AbstractTarget, Missing
 
 PURPOSE = 1  # of the seed that warm starts derive from that of the run
 RATE, BATCH, PATIENCE = 0.005, 32, 100
-SHARES = 1.0, 0.5, 0.25, 0.125
-"""Shares of drawn initial values, one of which the optimizer starts from: draws of a wide prior give huge outputs."""
+SHARES = 1.0, 0.5, 0.25, 0.125  # of drawn initial values, to start from: those of a wide prior give huge outputs
 TOLERANCE = 1.0  # nats per row that a larger share may cost: small weights of many layers have small gradients
 ADAM = Adam(learning_rate=RATE, batch_size=BATCH)
 
@@ -194,7 +193,7 @@ class WarmStart(AbstractSettings):
         starts = bounded(around.limits, jobs, lambda: _shrunk(jobs, target)) if is_drawn else states_of(jobs)
         plan = TrainingPlan(self.optimizer, stopping, self.validation, starts, own)
         trained = stages.run(training_jobs(plan, target, around.placement))
-        positions, origins = states_of(trained), [job.tuning() for job in trained]
+        positions = states_of(trained)
         if self.then is not None and target.dim > 1:  # one coordinate has no direction to turn
             num_chains = len(positions)
             moved = _jobs_of(
@@ -210,7 +209,9 @@ class WarmStart(AbstractSettings):
                 f"A chain of `warm_start` is not finite after {self.num_transitions} transitions of {self.then!r}. "
                 f"Give it a smaller `step_size`, or leave `then` out."
             )
-        return Found(positions, origins, stages.gradients, time.perf_counter() - began, stages.compile_seconds)
+        return Found(
+            positions, _origins(trained, stages.gradients), time.perf_counter() - began, stages.compile_seconds
+        )
 
     def about(self) -> dict[str, Any]:
         """The settings for the record of a run, in JSON types."""
@@ -249,22 +250,28 @@ class Found:
 
     Attributes:
         positions: a start of each chain, `[chain, dim]`.
-        origins: of each job, the loss of each of its chains on its held-out rows, and its epoch.
-        gradients: number of gradients of each job, on minibatches if the target has rows.
+        origins: the loss of each chain on its held-out rows, its epoch, and its share of the gradients, `[chain]`.
         seconds: wall-clock seconds in all.
         compile_seconds: those of compilation.
     """
 
     positions: np.ndarray
-    origins: Sequence[dict[str, np.ndarray]]
-    gradients: Sequence[int]
+    origins: dict[str, np.ndarray]
     seconds: float
     compile_seconds: float
 
-    def origin(self, job: int) -> dict[str, Any]:
-        """What one of the jobs of the run remembers of it, in JSON types."""
-        of_chains = {name: values.tolist() for name, values in self.origins[job].items()}
-        return of_chains | {"gradients": self.gradients[job], "seconds": self.seconds - self.compile_seconds}
+    def origin(self, chains: Sequence[int]) -> dict[str, Any]:
+        """What a job of the run with these chains remembers, in JSON types; the jobs of a warm start may be others."""
+        own = {name: values[list(chains)].tolist() for name, values in self.origins.items()}
+        return own | {"gradients": round(sum(own["gradients"])), "seconds": self.seconds - self.compile_seconds}
+
+
+def _origins(jobs: Sequence[AbstractJob], gradients: Sequence[int]) -> dict[str, np.ndarray]:
+    """`Found.origins`, from the trained jobs and their gradients."""
+    shares = [np.full(len(job.chains), spent / len(job.chains)) for job, spent in zip(jobs, gradients, strict=True)]
+    own = [job.tuning() | {"gradients": share} for job, share in zip(jobs, shares, strict=True)]
+    order = np.argsort([chain for job in jobs for chain in job.chains])
+    return {name: np.concatenate([one[name] for one in own])[order] for name in own[0]}
 
 
 class Stages:
@@ -286,8 +293,7 @@ class Stages:
             )
             late.states, late.is_warm_started = error.states, error.is_warm_started
             raise late from error
-        spent = [job.counters["gradients"] for job in done]
-        self.gradients = [before + now for before, now in zip(self.gradients, spent, strict=True)]
+        self.gradients = [before + job.counters["gradients"] for before, job in zip(self.gradients, done, strict=True)]
         return done
 
     def _run(self, jobs: Sequence[AbstractJob], around: Surroundings) -> list[AbstractJob]:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ergonet.models.network import MLP, Leaf
-from ergonet.models.network_posterior import NetworkPosterior
+from ergonet.models.network_posterior import AbstractNetworkPosterior
 from ergonet.models.registry import ACTIVATIONS
 from ergonet.partition.proposal import Points
 from ergonet.target.contract import AbstractTarget
@@ -167,7 +167,7 @@ def symmetry_of(target: AbstractTarget, draws: Points, potentials: Potentials) -
         draws: `[point, dim]`.
         potentials: the target's potential, up to a constant.
     """
-    if not isinstance(target, NetworkPosterior) or not isinstance(target.model.network, MLP):
+    if not isinstance(target, AbstractNetworkPosterior) or not isinstance(target.model.network, MLP):
         return None
     network, rng = target.model.network, np.random.default_rng(0)
     if len(network.sizes) < 3:

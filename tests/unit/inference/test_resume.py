@@ -12,7 +12,7 @@ import pytest
 
 import ergonet
 from ergonet import MLP, NUTS, SGHMC, BayesianNetwork, Target, WarmStart, likelihoods, priors
-from ergonet._errors import RunDirectoryError, SamplingWarning, SettingError
+from ergonet._errors import CapabilityError, RunDirectoryError, SamplingWarning, SettingError
 from ergonet.baselines import Adam
 from ergonet.draws import checkpoint
 from ergonet.draws.checkpoint import CHECKPOINT, FINGERPRINT, OLDER, Pace
@@ -353,3 +353,25 @@ def test_checkpoints_take_at_most_a_fiftieth_of_the_time(monkeypatch, cost):
             count += 1
     assert 1 < count <= 10_000 / 5
     assert (count - 1) * cost <= 0.02 * now[0]
+
+
+@pytest.mark.parametrize("changed", ["x", "y"])
+def test_other_streamed_rows_are_not_the_stored_ones(tmp_path, changed):
+    rng = np.random.default_rng(0)
+    rows = {"x": rng.normal(size=(40, 2)).astype(np.float32), "y": rng.normal(size=(40, 1)).astype(np.float32)}
+    model = BayesianNetwork(MLP((2, 1)), priors.Normal(1.0), likelihoods.Gaussian(noise=1.0))
+    given: Any = {"num_chains": 1, "num_warmup": 2, "seed": 1, "store": tmp_path / NAME, "progress": False}
+    kernel = SGHMC(batch_size=8, learning_rate=1e-4)
+    ergonet.sample(ergonet.stream(model, *rows.values()), kernel, num_draws=2, **given)
+    rows[changed] = rows[changed] + 1
+    with pytest.raises(SettingError, match=r"`rows\[[01]\]` was float32.* and is float32"):
+        ergonet.sample(ergonet.stream(model, *rows.values()), kernel, num_draws=4, resume=True, **given)
+
+
+def test_a_store_is_free_after_a_target_that_the_kernel_cannot_take(tmp_path):
+    model = BayesianNetwork(MLP((2, 1)), priors.Normal(1.0), likelihoods.Gaussian(noise=1.0))
+    streamed = ergonet.stream(model, np.zeros((40, 2), np.float32), np.zeros((40, 1), np.float32))
+    with pytest.raises(CapabilityError, match="`NUTS` needs all rows at once, and those of `target` are streamed"):
+        ergonet.sample(streamed, NUTS(), seed=1, store=tmp_path / NAME, progress=False)
+    assert not (tmp_path / NAME).exists()
+    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,6 @@
 """Time limits bound what nothing interrupts, such as compilation, and errors say where the chains are."""
 
+import math
 import threading
 import time
 
@@ -100,3 +101,7 @@ def test_a_limit_within_the_optimizer_leaves_its_best_weights(monkeypatch):
     assert reached.value.is_warm_started
     assert reached.value.states.shape == (2, network().dim)
     assert np.isfinite(reached.value.states).all()
+
+
+def test_a_deadline_beyond_all_timeouts_is_none():
+    assert finish_by(math.inf, lambda: 3) == 3
