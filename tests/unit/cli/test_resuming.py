@@ -179,10 +179,10 @@ def test_chains_that_share_their_length_are_replayed_together(tmp_path, monkeypa
         (100, False, {}, (120, 40)),  # all that it was to make
         (60, True, {}, (80, None)),
         (100, True, {}, (120, None)),  # met at the last look
-        (60, True, {"until_ess": 80}, (120, 80)),
+        (60, True, {"until_ess": 80.0}, (120, 80)),
     ],
 )
 def test_draws_are_added_without_a_rule_that_is_met(drawn, is_met, until, expected):
-    run = RunSettings(num_draws=100, until_ess=40)
+    run = RunSettings(num_draws=100, until_ess=40.0)
     found = resuming._changed(run, drawn=drawn, draws=20, until=until, is_met=is_met)
     assert (found.num_draws, found.until_ess) == expected

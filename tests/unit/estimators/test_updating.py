@@ -215,9 +215,16 @@ def test_chains_that_run_again_have_the_stop_rule(monkeypatch):
     from ergonet.estimators import updating as glue
 
     begun: list[Any] = []
-    monkeypatch.setattr(glue, "sample", lambda *_, **given: begun.append(given["until"]))
-    run = RunSettings(num_chains=2, num_warmup=4, num_draws=100, until_ess=40)
-    fit: Any = SimpleNamespace(run=run, samples=SimpleNamespace(positions=np.zeros((2, 3, 1))), kernel=None)
-    fit.devices, fit.progress = None, False
-    glue._sampled(fit, None, seed=0)
+
+    def begin(*_, until, **__):
+        begun.append(until)
+        raise SamplingWarning
+
+    monkeypatch.setattr(glue, "sample", begin)
+    run = RunSettings(num_chains=2, num_warmup=4, num_draws=100, until_ess=40.0)
+    fit = object.__new__(glue.Fit)
+    samples = SimpleNamespace(positions=np.zeros((2, 3, 1)))
+    fit.__dict__.update(run=run, samples=samples, kernel=None, devices=None, progress=False)
+    with pytest.raises(SamplingWarning):
+        glue._sampled(fit, None, seed=0)
     assert begun[0].ess == 40

@@ -1,6 +1,5 @@
 """Warm starts: an optimizer, and then perhaps a kernel, finds the start of every chain."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,6 +13,7 @@ from ergonet._keys import derived_seed
 from ergonet.baselines import SGD, Adam
 from ergonet.inference.progress import WARM_START, Lines, Silent, Tick
 from ergonet.inference.training import Split
+from ergonet.inference.training_jobs import TrainingJob
 from ergonet.inference.warm_start import PURPOSE, Found, _origins
 from tests.minibatches import linear_regression, network
 from tests.minibatches import run as run_minibatches
@@ -202,10 +202,15 @@ def test_small_tables_are_optimized_in_one_batch():
 
 def test_what_is_remembered_is_that_of_the_chains_of_a_job_however_they_were_trained():
     """Two groups of vmapped chains, 0 and 2, 1 and 3, and then jobs of one chain each."""
-    jobs: Any = [
-        SimpleNamespace(chains=chains, tuning=lambda chains=chains: {"loss": np.array(chains) + 0.5})
-        for chains in ((0, 2), (1, 3))
-    ]
+
+    class Trained(TrainingJob):
+        def __init__(self, *chains):
+            self.chains = chains
+
+        def tuning(self):
+            return {"loss": np.array(self.chains) + 0.5}
+
+    jobs = [Trained(0, 2), Trained(1, 3)]
     found = Found(np.zeros((4, 1)), _origins(jobs, [20, 40]), seconds=3.0, compile_seconds=1.0)
     assert [found.origin((chain,))["loss"] for chain in range(4)] == [[0.5], [1.5], [2.5], [3.5]]
     assert found.origin((1, 2)) == {"loss": [1.5, 2.5], "gradients": 30, "seconds": 2.0}
