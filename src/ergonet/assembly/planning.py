@@ -106,7 +106,7 @@ def plan(speed: Speed, seconds: float) -> Plan:
 def plan_ensemble(speed: Speed, seconds: float, run: RunSettings, *, steps: float) -> Plan:
     """The default ensemble, as much of it as fits in a time: fewer chains, and if need be shorter ones.
 
-    There are not fewer chains than run at a time, since that would save nothing.
+    It never has fewer chains than run at a time, since that would save nothing.
 
     Args:
         speed: of the chains and their kernel.

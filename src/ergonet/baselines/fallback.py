@@ -68,9 +68,9 @@ def fall_back(
         rows: the training rows.
         task: that of the fit.
         seed: seed of the run.
-        levels: rows of each embedding of the network, whose categories are the last inputs of `rows`; a regression
-            does without them, because embeddings are too narrow for every one.
-        is_weighted: whether the fit has weights of rows, which a regression does without.
+        levels: rows of each embedding of the network, whose categories are the last inputs of `rows`; the linear
+            model leaves them out, since an embedding is too narrow for a coefficient of each.
+        is_weighted: whether the fit has weights of rows, which the linear model does not use.
     """
     states = error.states if error.is_warm_started else None
     if states is not None and np.isfinite(states).all():

@@ -36,12 +36,14 @@ def fall_back(
         The run directory, complete, and its figures.
     """
     if os.path.lexists(claim.path):  # better draws of an earlier fit than none
-        stays = f"{str(claim.path)!r} stays as it is, since its draws are better than none: choose another `--out` for "
-        stays += "what can be predicted without draws."
+        stays = (
+            "stays as it is, since its draws are better than none: choose another `--out` for what can be predicted "
+            "without draws."
+        )
         with suppress(ErgonetError):  # whatever is there
             if RunDirectory(claim.path).read_metrics().get(FALLBACK):
-                stays = f"{str(claim.path)!r} still predicts without draws: give `resume` more time."
-        error.args = (f"{error} {stays}",)
+                stays = "still predicts without draws: give `resume` more time."
+        error.args = (f"{error} {str(claim.path)!r} {stays}",)
         raise error
     from ergonet.baselines import fallback
     from ergonet.baselines.forecast import Rows

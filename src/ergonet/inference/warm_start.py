@@ -268,10 +268,9 @@ class Found:
 
 def _origins(jobs: Sequence[AbstractJob], gradients: Sequence[int]) -> dict[str, np.ndarray]:
     """`Found.origins`, from the trained jobs and their gradients."""
-    shares = [np.full(len(job.chains), spent / len(job.chains)) for job, spent in zip(jobs, gradients, strict=True)]
-    own = [job.tuning() | {"gradients": share} for job, share in zip(jobs, shares, strict=True)]
-    order = np.argsort([chain for job in jobs for chain in job.chains])
-    return {name: np.concatenate([one[name] for one in own])[order] for name in own[0]}
+    pairs = zip(jobs, gradients, strict=True)
+    own = {job.chains: job.tuning() | {"gradients": np.full(len(job.chains), n / len(job.chains))} for job, n in pairs}
+    return {name: by_chain(jobs, lambda job, name=name: own[job.chains][name]) for name in own[jobs[0].chains]}
 
 
 class Stages:

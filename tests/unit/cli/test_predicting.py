@@ -1,6 +1,7 @@
 """`ergonet predict`: columns by choice, inputs outside what was seen, files in blocks, runs with similar names."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -134,3 +135,15 @@ def test_runs_with_similar_names_are_suggested_with_their_folder(here):
         assert "Did you mean" not in call("diagnose", "bikes", code=1).stderr
     finally:
         (here / "2026" / "houses-run").rename(here / "run")
+
+
+def test_the_column_of_weights_is_expected_in_new_rows(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(20.0), "y": np.arange(20.0) ** 1.5, "w": np.tile([1.0, 2.0], 10)})
+    preprocessing = from_table(frame, "y", weights="w", test_fraction=0.0).preprocessing
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (found,) = predicting._inputs(tmp_path / "new.csv", preprocessing, weights="w")
+    assert found.shape == (20, 1)
+    with pytest.warns(UserWarning, match="ignored: 'w'"):
+        list(predicting._inputs(tmp_path / "new.csv", preprocessing, weights=None))

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import entropy
 
 from ergonet import MLP, BayesianClassifier, BayesianNetwork, Samples, likelihoods, priors
-from ergonet._errors import RunDirectoryError
+from ergonet._errors import RunDirectoryError, SettingError
 from ergonet.cli import recalibrating
 from ergonet.cli.predicting import Columns, _recalibrated
 from ergonet.prediction.recalibration import ClassCalibration, Levels, from_table, recalibrate_levels
@@ -172,3 +172,20 @@ def test_a_run_is_recalibrated_and_restored(tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(pd.read_csv("again.csv"), plain)
     assert "no column" in call("recalibrate", "run", "new.csv", code=1).output
     assert "either a FILE" in call("recalibrate", "run", code=1).output
+
+
+def test_a_saved_estimator_is_named_as_such(tmp_path):
+    (tmp_path / "estimator.json").write_text("{}")
+    with pytest.raises(SettingError, match="is a saved estimator, and `ergonet recalibrate` is for runs of"):
+        recalibrating._recorded(RunDirectory(tmp_path), "new.csv")
+
+
+def test_columns_may_have_whole_numbers_as_names(tmp_path):
+    pd.DataFrame({0: [1.0, 2.0], 1: [3.0, 4.0]}).to_parquet(tmp_path / "new.parquet")
+    units: Any = Plain()
+    units.target_names = ("1",)
+    settings = SimpleNamespace(data=SimpleNamespace(weights=None))
+    samples = SimpleNamespace(about={})
+    fitted: Any = SimpleNamespace(samples=samples, preprocessing=units, settings=settings)
+    x, y = recalibrating._rows(fitted, str(tmp_path / "new.parquet"))
+    assert (x.ravel().tolist(), y.ravel().tolist()) == ([1.0, 2.0], [3.0, 4.0])

@@ -180,3 +180,13 @@ def test_a_signal_lets_requests_finish(folder):
         assert "Traceback" not in said
     finally:
         process.kill()
+
+
+def test_names_of_columns_outside_stay_whole(service, monkeypatch):
+    preprocessing = service.fitted.preprocessing
+    names = tuple(f"{name}; {name}" for name in preprocessing.encoded_names)
+    monkeypatch.setattr(type(preprocessing), "encoded_names", names)
+    x = np.full((1, len(names)), 1e3, np.float32)
+    (row,) = service._predicted(x, None)
+    assert row["outside"] == list(names)
+    assert row["is_outside"]

@@ -15,6 +15,9 @@ from ergonet._errors import RunDirectoryError
 from ergonet.cli import fitting
 from ergonet.cli.errors import errors_in_one_line
 from ergonet.draws import durable, store
+from ergonet.draws.recorder import Chunk, Recorder
+from ergonet.draws.retention import Every
+from ergonet.draws.store import MemoryStore
 from ergonet.inference.progress import Silent
 from ergonet.inference.trajectory_jobs import TrajectoryJob
 from tests.sampling import draw
@@ -116,3 +119,19 @@ def test_a_cache_that_cannot_be_written_is_said_once(monkeypatch, tmp_path, home
         assert jax.config.jax_compilation_cache_dir is None
     finally:
         jax.config.update("jax_compilation_cache_dir", given)
+
+
+def test_a_chunk_that_could_not_be_stored_leaves_no_curve():
+    """Its checkpoint would have a curve with draws that are made again."""
+
+    class Full(MemoryStore):
+        def write(self, chain, start, rows):
+            raise OSError("full")
+
+    recorder = Recorder(Full(), Every(1), has_curve=True)
+    shapes = {"positions": ((1,), np.dtype(np.float32)), "lp": ((), np.dtype(np.float32))}
+    recorder.allocate(1, 4, shapes)
+    fields = {"positions": np.zeros((1, 2, 1), np.float32), "lp": np.zeros((1, 2), np.float32)}
+    with pytest.raises(OSError, match="full"):
+        recorder.keep(Chunk((0,), is_warmup=False, start=0, fields=fields))
+    assert recorder._statistics == [{}]

@@ -228,3 +228,17 @@ def test_chains_that_run_again_have_the_stop_rule(monkeypatch):
     with pytest.raises(SamplingWarning):
         glue._sampled(fit, None, seed=0)
     assert begun[0].ess == 40
+
+
+def test_kernels_for_which_rows_have_no_weights_run_again(monkeypatch):
+    from ergonet.estimators import updating as glue
+
+    def refuse(*_, **__):
+        raise CapabilityError("rows have weights")
+
+    monkeypatch.setattr(glue, "_moved", refuse)
+    x, y = line(40)
+    model = BayesianRegressor(**LINEAR | {"num_warmup": 4, "num_draws": 4}).fit(x[:30], y[:30])
+    with pytest.warns(SamplingWarning, match="could not be moved to the new rows, because rows have weights"):
+        model.update(x[30:], y[30:])
+    assert model.update_["method"] == "sampled"

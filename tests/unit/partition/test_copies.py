@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ergonet import MLP, BayesianNetwork, likelihoods, priors
+from ergonet.models.tempered import tempered
 from ergonet.partition.bridge import evaluate
 from ergonet.partition.copies import Layers, OneCopy, symmetry_of
 
@@ -33,6 +34,9 @@ def test_the_symmetry_is_checked_at_draws(points, mean, is_odd, log_copies):
     assert layers is not None
     assert layers.is_odd is is_odd
     assert layers.log_copies == pytest.approx(log_copies)
+    same = symmetry_of(tempered(target, 1.0), points, lambda at: -evaluate(target, at))
+    assert same is not None
+    assert same.log_copies == layers.log_copies
 
 
 @pytest.mark.parametrize("is_odd", [True, False])
