@@ -15,6 +15,8 @@ import pytest
 
 import ergonet
 from ergonet import HMC, MLP, NUTS, BayesianNetwork, Target, likelihoods, priors
+from ergonet.assembly import temperature
+from ergonet.assembly.settings import RunSettings
 from ergonet.inference.warm_start import adam_then_mclmc
 from tests.ledger import Ledger
 from tests.sampling import place_in_one_batch
@@ -131,6 +133,21 @@ def test_new_data_of_the_same_shape_compile_nothing_for_a_network(compiled):
     same = BayesianNetwork(MLP((3, 4, 2)), priors.Normal(1.0), likelihoods.Categorical())
     run(same.condition(rng.normal(size=(30, 3)), rng.integers(0, 2, size=30)), NUTS(max_doublings=4))
     assert compiled() == {}
+
+
+@pytest.mark.slow
+def test_a_chain_of_one_draw_compiles_for_the_parts_of_cross_validation(compiled):
+    model = BayesianNetwork(MLP((3, 4, 2)), priors.Normal(1.0), likelihoods.Categorical())
+    x = np.random.default_rng(0).normal(size=(30, 3))
+    settings = RunSettings(num_warmup=60, num_draws=50, seed=0, warm_start="adam+mclmc")
+
+    def compiled_by(lengths):
+        target = model.condition(x, (x[:, 0] > 0).astype(int))
+        temperature._sampled(target, HMC(metric="diagonal"), lengths, seed=0, time_limit=None)
+        return compiled(of_all=True)
+
+    assert set(compiled_by(temperature._shortest(settings))) >= set(PROGRAMS)
+    assert compiled_by(temperature._short(settings)) == {}
 
 
 @pytest.mark.slow

@@ -3,7 +3,8 @@
 A posterior average may be too sure or, where labels are clean, not sure enough, and neither the training rows nor the
 prior can tell (Guo2017, and Wenzel2020 for the same in other words). So each part of the rows is predicted by one
 short chain given the others, and both are chosen by the log probabilities of all of them. These chains
-run the programs of the fit, so nothing is compiled for them. The draws of the fit do not depend on it.
+run the programs of the fit, which a chain of a single draw compiles first, outside the time that they may take. The
+draws of the fit do not depend on it.
 
 The rows of a part follow each other in the table, class by class. Neighbors may be alike (by one writer, of one day),
 and a row whose neighbors are left out with it is predicted as rows of somebody else, or of another day, will be. Then
@@ -13,6 +14,7 @@ chains learn from nearly as many rows as those of the fit: with fewer they would
 
 import dataclasses
 import math
+import time
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,7 @@ from ergonet._keys import derived_seed
 from ergonet.assembly.default import CROSS_VALIDATION
 from ergonet.assembly.settings import RunSettings, Settings
 from ergonet.execution.threads import num_cores, worker_pool
+from ergonet.inference.registry import WARM_STARTS
 from ergonet.models.leaving_out import without
 from ergonet.models.network_posterior import NetworkPosterior
 from ergonet.models.weighting import Weighted
@@ -41,6 +44,7 @@ ONE_FOLD_ABOVE = 5000  # rows: a part of them is enough to find two numbers
 NUM_ORDERS = 99  # with which that of the table is compared
 MOST_WARMUP, MOST_DRAWS = 150, 100
 TIME_SHARE = 0.25  # of the time left
+LEAST_LIMIT = 1e-3  # seconds
 FOLDS = 0x466F6C64  # purpose of their seeds
 INTERRUPTS = {"Ctrl-C": KeyboardInterrupt, "SIGTERM": Terminated}  # by what has stopped a chain
 
@@ -85,7 +89,7 @@ def cross_validated(
         labels: the classes of its rows, as indices.
         kernel: the kernel of the fit.
         run: its seed, warm start, lengths and devices.
-        seconds: time left for the fit, of which a quarter may be used; None: no limit.
+        seconds: time left for the fit, of which a quarter may be used once the programs are compiled; None: no limit.
     """
     if not isinstance(posterior, NetworkPosterior) or not isinstance(kernel, AbstractKernel):
         return Found(None, "Probabilities stay as they are: cross-validation needs all rows in memory at once.")
@@ -93,25 +97,26 @@ def cross_validated(
         return Found(None, f"Probabilities stay as they are: {reason}.")
     inputs = np.asarray(posterior.rows()[0])
     chosen = _folds(inputs, labels)
-    turns = 1 + math.ceil((len(chosen) - 1) / num_cores())  # the first is alone, since it compiles for all
-    each = None if seconds is None else TIME_SHARE * seconds / turns
+    began = time.perf_counter()
 
-    def predicted(number: int) -> np.ndarray:
-        samples = _sampled(without(posterior, chosen[number]), kernel, run, number=number, time_limit=each)
-        if (interrupt := INTERRUPTS.get(str(samples.about.get("stopped_by")))) is not None:
-            raise interrupt
+    def predicted(number: int, lengths: Mapping[str, Any], limit: float | None) -> np.ndarray:
+        seed = derived_seed(derived_seed(run.seed, FOLDS), number)
+        samples = _sampled(without(posterior, chosen[number]), kernel, lengths, seed=seed, time_limit=limit)
         return predict(samples, inputs[chosen[number]], model=posterior.model).mean
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # these chains only judge how sure predictions are
-            first = predicted(0)
+            predicted(0, _shortest(run), seconds)  # which compiles
+            left = None if seconds is None else max(seconds - (time.perf_counter() - began), 0.0)
+            turns = math.ceil(len(chosen) / num_cores())
+            each = None if left is None else max(TIME_SHARE * left / turns, LEAST_LIMIT)
             with worker_pool(num_cores()) as pool:
-                rest = list(pool.map(predicted, range(1, len(chosen))))
+                parts = list(pool.map(lambda number: predicted(number, _short(run), each), range(len(chosen))))
     except ErgonetError as error:
         return Found(None, f"Probabilities stay as they are: cross-validation did not work. {error}")
     rows = np.concatenate(chosen)
-    found = recalibrate_classes(np.concatenate([first, *rest]), labels[rows])
+    found = recalibrate_classes(np.concatenate(parts), labels[rows])
     gained = f": better there by {found.gain:.3f} nats per row" if found.gain else ""
     return Found(found, f"By cross-validation with {len(rows)} rows, {found.what}{gained}.")
 
@@ -161,18 +166,29 @@ def are_neighbors_alike(inputs: np.ndarray, labels: np.ndarray) -> bool:
     return all(found < roughness(rng.permutation(len(labels))) for _ in range(NUM_ORDERS))
 
 
-def _sampled(target: Any, kernel: Any, run: RunSettings, *, number: int, time_limit: float | None) -> "Samples":
+def _short(run: RunSettings) -> dict[str, Any]:
+    """Lengths and warm start of chains that are no longer than those of the fit."""
+    return {
+        "num_warmup": min(MOST_WARMUP, run.num_warmup),
+        "num_draws": min(MOST_DRAWS, run.num_draws),
+        "warm_start": run.warm_start,
+    }
+
+
+def _shortest(run: RunSettings) -> dict[str, Any]:
+    """Lengths and warm start of a chain that runs the same programs as briefly as it can."""
+    start = None if run.warm_start is None else WARM_STARTS.resolve(run.warm_start)
+    if start is not None:
+        start = dataclasses.replace(start, most_epochs=1, num_transitions=1)
+    return {"num_warmup": 1, "num_draws": 1, "warm_start": start}
+
+
+def _sampled(target: Any, kernel: Any, lengths: Mapping[str, Any], *, seed: int, time_limit: float | None) -> "Samples":
     from ergonet.inference.run import sample  # not where the command lists its options
 
-    return sample(
-        target,
-        kernel,
-        num_chains=1,
-        num_warmup=min(MOST_WARMUP, run.num_warmup),
-        num_draws=min(MOST_DRAWS, run.num_draws),
-        warm_start=run.warm_start,
-        seed=derived_seed(derived_seed(run.seed, FOLDS), number),
-        devices=1,
-        progress=False,
-        time_limit=time_limit,
+    samples = sample(
+        target, kernel, num_chains=1, seed=seed, devices=1, progress=False, time_limit=time_limit, **lengths
     )
+    if (interrupt := INTERRUPTS.get(str(samples.about.get("stopped_by")))) is not None:
+        raise interrupt
+    return samples

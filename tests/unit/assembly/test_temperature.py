@@ -222,16 +222,26 @@ def test_an_estimator_finds_states_and_keeps_it(tmp_path):
 
 @pytest.mark.parametrize(("stopped_by", "error"), [("Ctrl-C", KeyboardInterrupt), ("SIGTERM", Terminated)])
 def test_an_interrupt_ends_more_than_its_chain(monkeypatch, stopped_by, error):
-    monkeypatch.setattr(temperature, "_sampled", lambda *_, **__: SimpleNamespace(about={"stopped_by": stopped_by}))
+    stopped = SimpleNamespace(about={"stopped_by": stopped_by})
+    monkeypatch.setattr("ergonet.inference.run.sample", lambda *_, **__: stopped)
     with pytest.raises(error):
         found(network(1.0), CLEAN)
 
 
-@pytest.mark.parametrize(("cores", "share"), [(1, 1 / 5), (2, 1 / 3), (4, 1 / 2), (16, 1 / 2)])
-def test_all_chains_take_a_quarter_of_the_time_left(monkeypatch, cores, share):
+@pytest.mark.parametrize(("cores", "share"), [(1, 1 / 5), (2, 1 / 3), (4, 1 / 2), (16, 1)])
+def test_all_chains_take_a_quarter_of_the_time_left_once_the_programs_are_compiled(monkeypatch, cores, share):
+    clock, limits = [0.0], []
+
     def begun(*_, time_limit, **__):
-        raise SettingError(f"{time_limit}")
+        limits.append(time_limit)
+        clock[0] += 40.0  # of the first chain, which compiles
+        if len(limits) > 1:
+            raise SettingError("Enough.")
 
     monkeypatch.setattr(temperature, "_sampled", begun)
+    monkeypatch.setattr(temperature, "predict", lambda *_, **__: SimpleNamespace(mean=np.zeros((30, 2))))
+    monkeypatch.setattr(temperature, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
     monkeypatch.setattr(temperature, "num_cores", lambda: cores)
-    assert float(found(network(1.0), CLEAN, seconds=80.0).sentence.split()[-1]) == pytest.approx(20.0 * share)
+    assert "Enough." in found(network(1.0), CLEAN, seconds=120.0).sentence
+    assert limits[0] == 120.0
+    np.testing.assert_allclose(limits[1:], 20.0 * share)
