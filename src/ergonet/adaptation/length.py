@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ergonet._numbers import Whole
 from ergonet._types import AnyArray, Array, Count, Float
 from ergonet.adaptation.learner import AbstractLearner, Ending, Transition
 from ergonet.samplers.base import State, Tuning
@@ -67,8 +68,13 @@ class LengthScores(eqx.Module):
 
 
 class LengthLearner(AbstractLearner):
-    """Tries the candidate lengths in turns and chooses the best at the end of its stage."""
+    """Tries the candidate lengths in turns and chooses the best at the end of its stage.
 
+    Attributes:
+        fewest_steps: the least number of steps that a trajectory takes, which shorter candidates cost, too.
+    """
+
+    fewest_steps: Whole = 1
     learns: ClassVar[str] = "num_steps"
 
     def init(self, target: AbstractDensity, state: State, tuning: Tuning) -> LengthScores:
@@ -84,7 +90,7 @@ class LengthLearner(AbstractLearner):
         return observe(memory, _turn(memory), before, after), tuning
 
     def finish(self, memory: LengthScores, tuning: Tuning, ending: Ending) -> tuple[LengthScores, Tuning]:
-        found = jnp.asarray(CANDIDATES, jnp.int32)[best(moves(memory))]
+        found = jnp.asarray(CANDIDATES, jnp.int32)[best(moves(memory), self.fewest_steps)]
         num_steps = jnp.where(ending.active, found, tuning.num_steps)
         memory = jax.tree.map(lambda leaf: jnp.where(ending.active_next, 0, leaf), memory)  # each stage begins anew
         return memory, eqx.tree_at(lambda one: one.num_steps, tuning, num_steps)
@@ -92,7 +98,7 @@ class LengthLearner(AbstractLearner):
     def shared(self, memory: LengthScores, learned: np.ndarray) -> float:
         if not memory.tries.any():
             return super().shared(memory, learned)
-        return float(CANDIDATES[best(moves(together(memory)))])
+        return float(CANDIDATES[best(moves(together(memory)), self.fewest_steps)])
 
 
 def _turn(scores: LengthScores) -> Count:
@@ -159,10 +165,17 @@ def _moved(sums: Sequence[np.ndarray], by: np.ndarray) -> np.ndarray:
 # What follows takes arrays of NumPy, for which nothing is compiled, or of JAX.
 
 
-def best(found: Any) -> Any:
-    """Index of the candidate with the best ESS per gradient, of values or of squares, given their `moves`."""
+def best(found: Any, fewest_steps: Any = 1) -> Any:
+    """Index of the candidate with the best ESS per gradient, of values or of squares.
+
+    Args:
+        found: the `moves` of the candidates.
+        fewest_steps: what shorter candidates cost.
+    """
+    xp = found.__array_namespace__()
     ess = found ** np.array([[2], [1]]) / (2 - found)
-    return (ess.min(axis=0) / np.array(CANDIDATES, np.float32)).argmax()
+    cost = xp.maximum(np.array(CANDIDATES, np.float32), xp.asarray(fewest_steps, dtype=np.float32))
+    return (ess.min(axis=0) / cost).argmax()
 
 
 def moves(scores: LengthScores) -> Any:

@@ -44,7 +44,9 @@ STEP_SHARE = 0.25  # of these; lengths cannot be compared while the step size os
 
 def default_learner(name: str, needs: WarmupNeeds) -> AbstractLearner:
     """The default learner of a field of `Tuning`."""
-    fixed = {"metric": MetricLearner, "num_steps": LengthLearner, "memory": MemoryLearner}
+    if name == "num_steps":
+        return LengthLearner(needs.fewest_steps)
+    fixed = {"metric": MetricLearner, "memory": MemoryLearner}
     return fixed[name]() if name in fixed else _of_step_size(needs)
 
 

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from ergonet._errors import SettingError
-from ergonet._numbers import AbstractSettings
+from ergonet._numbers import AbstractSettings, Whole
 from ergonet._types import Array, Bool, Count, Flag, Float, Int, Position, PRNGKey, Scalar
 from ergonet.draws.statistics import (
     ANY,
@@ -148,10 +148,12 @@ class WarmupNeeds(eqx.Module):
     Attributes:
         step_size_aim: aim of the step-size adaptation: an acceptance in (0, 1), or energy errors of a given size.
         learned: the fields of `Tuning` to learn, without those that the user has given.
+        fewest_steps: the least number of steps of a trajectory, whatever length is learned.
     """
 
     step_size_aim: float | EnergyVariance
     learned: tuple[str, ...] = eqx.field(static=True)
+    fewest_steps: Whole = 1
 
     @staticmethod
     def of(

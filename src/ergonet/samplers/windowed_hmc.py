@@ -7,6 +7,7 @@ of the whole trajectory draws from all of its states. References: Neal1994; Lau2
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -143,7 +144,7 @@ class WindowedHMC(AbstractKernel):
         return self.static.tuning(target, position)
 
     def warmup(self) -> WarmupNeeds:
-        return self.static.warmup()
+        return replace(self.static.warmup(), fewest_steps=self.window - 1)
 
     def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
         return self.static.probe(key, target, state, tuning)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import HMC
+from ergonet import HMC, WindowedHMC
 from ergonet.adaptation import length
 from tests.sampling import gaussian_target
 
@@ -113,3 +113,13 @@ def test_a_length_is_tuned_to_the_target(ratio, longest):
     )
     assert np.all(samples.tuning["num_steps"] <= longest)
     assert np.all(samples.tuning["num_steps"] >= (1 if ratio == 1 else 16))
+
+
+@pytest.mark.slow
+def test_the_length_of_windowed_trajectories_counts_the_steps_of_their_windows():
+    """Candidates below 15 take 15 steps all the same, and would be the best if they cost as little as they say."""
+    target = gaussian_target(np.array([1, 1, 10, 20], np.float32))
+    samples = ergonet.sample(
+        target, WindowedHMC(16, metric="identity"), num_chains=2, num_warmup=1000, num_draws=5, seed=0, progress=False
+    )
+    assert np.all(samples.tuning["num_steps"] >= 12)
