@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ergonet._errors import DataError, EstimateError, RunDirectoryError, SettingError, visible
+from ergonet._errors import DataError, ErgonetError, RunDirectoryError, SettingError, visible
 from ergonet.cli.errors import errors_in_one_line
 from ergonet.cli.options import Overwrite, Run
 from ergonet.cli.outputs import check_file
@@ -53,6 +53,8 @@ def compare(
             raise SettingError("`ergonet compare` needs two or more different run directories.")
         if out is not None:
             check_file(Path(out), overwrite=overwrite)
+        if stack is not None and Path(stack).exists() and not overwrite:
+            raise RunDirectoryError(f"{stack!r} exists. Choose another folder for `--stack`, or add `--overwrite`.")
         entries = [_Entry.read(one) for one in runs]
         _require_same_rows(entries)
         found: list[Any] = [_compared(entries, "loo", exact=exact)]
@@ -216,7 +218,7 @@ def _evidences(entries: Sequence[_Entry]) -> str:
         samples = one.fitted.samples
         try:
             found = estimate(samples.require_target(), samples)
-        except EstimateError as error:
+        except ErgonetError as error:
             lines.append(f"{one.name}  {error}")
             continue
         known = fitted(one.fitted)
@@ -230,8 +232,6 @@ def _stacked(found: "Comparison", out: str, *, overwrite: bool) -> str:
     from ergonet.comparison import Stacked
     from ergonet.report.wording import plural
 
-    if Path(out).exists() and not overwrite:
-        raise RunDirectoryError(f"{out!r} exists. Choose another folder for `--stack`, or add `--overwrite`.")
     stacked = Stacked.of(dict(zip(found.names, found.stacking.tolist(), strict=True)))
     stacked.save(out, overwrite=overwrite)
     return f"Stacked predictor of {plural(len(stacked.members), 'run')}: {out}"

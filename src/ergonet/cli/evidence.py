@@ -24,6 +24,7 @@ def run(directory: RunDirectory, *, seed: int) -> str:
     Raises:
         ErgonetError: the run is damaged, its data have changed, or the estimate is not to be trusted.
     """
+    directory.require_own_draws()
     settings, preprocessing, model = directory.read_model()
     path = str(directory.path)
     dataset = loading.reload_data(
@@ -36,14 +37,15 @@ def run(directory: RunDirectory, *, seed: int) -> str:
     fitting.keep_compiled_programs()
     target = fitting.condition(model, dataset)
     found = evidence(target, load(directory.draws, target=target), seed=seed)
-    return _in_words(shlex.quote(path), found, dataset.y_train, preprocessing)
+    return _in_words(shlex.quote(path), found, dataset.y_train, preprocessing, weights=dataset.weights)
 
 
-def _in_words(path: str, found: "LogMass", targets: Any, preprocessing: "Preprocessing") -> str:
-    """The log evidence of the targets in the units of the table, with its error."""
+def _in_words(path: str, found: "LogMass", targets: Any, preprocessing: "Preprocessing", *, weights: Any = None) -> str:
+    """The log evidence of the targets, each counted by its weight, in the units of the table, with its error."""
     value, units = found.value, ""
     if preprocessing.task == "regression":
-        value += float(preprocessing.log_slope(preprocessing.inverse_target(targets)).sum())
+        slopes = preprocessing.log_slope(preprocessing.inverse_target(targets))
+        value += float((slopes if weights is None else (slopes.T * weights).T).sum())
         units = f" of the {len(targets)} training targets in their units"
     return (
         f"Log evidence of {path}{units}: {value:.2f} \N{PLUS-MINUS SIGN} {found.error:.2f}\n"

@@ -92,7 +92,8 @@ class Box(AbstractSpace):
 
     def contains(self, positions: Any) -> Bool[Array, "..."]:
         """Whether positions `[..., dim]` are inside; walls are rounded to the precision of the positions."""
-        return jnp.all(self._is_inside(jnp.asarray(positions)), axis=-1)
+        at = jnp.asarray(positions)
+        return jnp.all(self._is_inside(at if jnp.issubdtype(at.dtype, jnp.floating) else at.astype(float)), axis=-1)
 
     def check(self, dim: int, positions: np.ndarray | None = None) -> None:
         """Check that the box fits a target, and that starts are inside.

@@ -170,8 +170,10 @@ def bridge(
         for fitted, met in ((early, late), (late, early))
     )
     error = math.hypot(first.error, second.error)
+    with np.errstate(invalid="ignore"):  # NaN: without an estimate
+        both = float(np.logaddexp(first.value, second.value))
     return LogMass(
-        value=float(np.logaddexp(first.value, second.value)) - math.log(2),
+        value=both - math.log(2),
         error=error / 2,
         ess=first.ess + second.ess,
         overlap=min(first.overlap, second.overlap),

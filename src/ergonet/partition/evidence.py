@@ -10,6 +10,7 @@ from ergonet._fork import require_jax
 from ergonet.draws.samples import Samples
 from ergonet.partition.bridge import LogMass, evaluate, log_mass, relative_to_draws
 from ergonet.partition.copies import OneCopy, symmetry_of
+from ergonet.samplers.constrained import ConstrainedHMC
 from ergonet.target.contract import AbstractTarget
 
 
@@ -36,7 +37,7 @@ def evidence(target: AbstractTarget, samples: Samples, *, num_proposals: int | N
 
     Raises:
         EstimateError: the estimate is not to be trusted; says why, with the number.
-        CapabilityError: the draws are from a minibatch kernel.
+        CapabilityError: the draws are from a minibatch kernel, or from a part of the space.
         SettingError: the draws are too few, or of another target.
     """
     require_jax()
@@ -44,6 +45,11 @@ def evidence(target: AbstractTarget, samples: Samples, *, num_proposals: int | N
         raise CapabilityError(
             "`evidence` needs draws of a kernel of all rows: the distribution of minibatch draws is not exactly the "
             "posterior. Use `NUTS()` or `HMC()`."
+        )
+    if samples.about.get("kernel") == ConstrainedHMC.__name__:
+        raise CapabilityError(
+            "`evidence` needs draws of the whole space, and those of `ConstrainedHMC` are from a part of it. The mass "
+            "of a part is `partition.log_mass(target, samples.positions, region=...)`, and `partition.join` adds them."
         )
     draws = np.asarray(samples.positions[...])
     if draws.shape[2] != target.dim:

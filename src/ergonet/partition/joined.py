@@ -13,7 +13,7 @@ from ergonet._errors import EstimateError, SettingError
 from ergonet._keys import derived_seed
 from ergonet.diagnostics.averages import estimates
 from ergonet.draws.samples import Samples
-from ergonet.partition.bridge import LogMass, log_mass
+from ergonet.partition.bridge import FEWEST_DRAWS, LogMass, log_mass
 from ergonet.partition.proposal import Region
 from ergonet.partition.regions import Partition
 from ergonet.target.contract import AbstractTarget
@@ -28,7 +28,7 @@ class Joined:
 
     Attributes:
         parts: draws of each part.
-        masses: log mass of each part.
+        masses: log mass of each part; of parts whose shares are known, the log share without an error.
         places: each part in words, such as `q[0] < 3`; empty if they are not known.
     """
 
@@ -38,6 +38,8 @@ class Joined:
 
     def __str__(self) -> str:
         """A line for each part."""
+        if self.is_exact:
+            return "\n".join(f"{self.name(at)}: weight {weight:.4f}, exactly" for at, weight in enumerate(self.weights))
         lines = []
         for number, (mass, weight, error) in enumerate(zip(self.masses, self.weights, self.weight_errors, strict=True)):
             told = f", not trusted: {mass.problem}" if mass.problem else ""
@@ -52,28 +54,61 @@ class Joined:
         return f"part {number} ({self.places[number]})" if self.places else f"part {number}"
 
     @property
+    def is_exact(self) -> bool:
+        """Whether the weights are known exactly, by a symmetry, and the masses therefore up to a common factor only."""
+        return not any(one.error for one in self.masses)
+
+    @property
     def weights(self) -> Float[np.ndarray, "part"]:
-        """Share of the mass by part."""
+        """Share of the mass by part; NaN where a mass has no estimate, and then of the mass of all others."""
         logs = np.array([one.value for one in self.masses])
-        return np.exp(logs - logsumexp(logs))
+        return (
+            np.exp(logs - logsumexp(logs[np.isfinite(logs)])) if np.isfinite(logs).any() else np.full(len(logs), np.nan)
+        )
 
     @property
     def weight_errors(self) -> Float[np.ndarray, "part"]:
         """Standard errors of the weights, to first order in those of the log masses."""
-        weights = self.weights
-        slopes = np.diag(weights) - np.outer(weights, weights)
-        return np.sqrt(slopes**2 @ np.array([one.error for one in self.masses]) ** 2)
+        weights, errors = self.weights, np.array([one.error for one in self.masses])
+        known = np.isfinite(weights)
+        slopes = np.diag(weights[known]) - np.outer(weights[known], weights[known])
+        found = np.full(len(weights), np.nan)
+        found[known] = np.sqrt(slopes**2 @ errors[known] ** 2)
+        return found
 
     @property
     def log_mass(self) -> tuple[float, float]:
-        """Log of the mass of all parts together, and its standard error."""
-        errors = np.array([one.error for one in self.masses])
-        return float(logsumexp([one.value for one in self.masses])), float(np.sqrt(self.weights**2 @ errors**2))
+        """Log of the mass of all parts together, and its standard error.
+
+        Raises:
+            EstimateError: a part has no estimate, or only the shares of the parts are known, not their masses.
+        """
+        if self.is_exact:
+            raise EstimateError(
+                "The parts have known shares, so their masses were not estimated. Estimate that of a part, by "
+                "`partition.log_mass(target, samples[0].positions, region=parts.boxes[0])`, and divide it by its share."
+            )
+        self._require_estimates()
+        logs, errors = np.array([(one.value, one.error) for one in self.masses]).T
+        return float(logsumexp(logs)), float(np.sqrt(self.weights**2 @ errors**2))
 
     @property
     def effective_parts(self) -> float:
         """Number of parts of equal weight that are worth as much: 1 if one part has all the mass."""
-        return float(1 / np.sum(self.weights**2))
+        return float(1 / np.nansum(self.weights**2))
+
+    def _require_estimates(self) -> None:
+        """Check that every part has an estimate of its mass.
+
+        Raises:
+            EstimateError: one has none.
+        """
+        for number, one in enumerate(self.masses):
+            if not math.isfinite(one.value):
+                raise EstimateError(
+                    f"The mass of {self.name(number)} has no estimate, so the parts cannot be joined: {one.problem} "
+                    f"Draws of the parts are in `parts`."
+                )
 
     @property
     def faults(self) -> dict[int, str]:
@@ -109,7 +144,11 @@ class Joined:
         Args:
             quantities: draws `[chain, draw, quantity]` of a part, such as `lambda part: part.positions`; by default,
                 what convergence is judged on: the predictions of a network, or positions.
+
+        Raises:
+            EstimateError: a part has no estimate of its mass.
         """
+        self._require_estimates()
         means, errors = [], []
         for part in self.parts:
             values = np.asarray(quantities(part), np.float64)
@@ -129,8 +168,10 @@ class Joined:
         part, and at the errors of `expectation`.
 
         Raises:
+            EstimateError: a part has no estimate of its mass.
             SettingError: the parts have different numbers of draws.
         """
+        self._require_estimates()
         counts = {part.num_draws for part in self.parts}
         if len(counts) > 1:
             raise SettingError(
@@ -157,7 +198,12 @@ class Joined:
             num_draws: number of draws of each chain, at least 1.
             seed: seeds the choice, 0 to 2^63 - 1.
             num_chains: number of chains, at least 1.
+
+        Raises:
+            EstimateError: a part has no estimate of its mass.
+            SettingError: a number is below 1.
         """
+        self._require_estimates()
         if num_draws < 1 or num_chains < 1:
             raise SettingError(f"`num_draws` and `num_chains` must be at least 1, got {num_draws} and {num_chains}.")
         rng, total = np.random.default_rng(derived_seed(seed, RESAMPLING)), num_draws * num_chains
@@ -232,14 +278,30 @@ def join(
     if shares is not None:
         masses = tuple(_known(math.log(share), part) for share, part in zip(shares, samples, strict=True))
     else:
+        _require_enough(samples)
         masses = tuple(
-            log_mass(
-                target, one.positions[...], region=region, num_proposals=num_proposals, seed=derived_seed(seed, at)
-            )
+            _estimated(target, one, region, num_proposals=num_proposals, seed=derived_seed(seed, at))
             for at, (one, region) in enumerate(zip(samples, regions, strict=True))
         )
     places = [parts.describe(number) for number in range(len(parts))] if isinstance(parts, Partition) else []
     return Joined(tuple(samples), masses, tuple(places)).trusted()
+
+
+def _require_enough(samples: Sequence[Samples]) -> None:
+    for number, one in enumerate(samples):
+        if one.num_draws < FEWEST_DRAWS:
+            raise SettingError(
+                f"Part {number} (counted from 0) has {one.num_draws} draws of each chain, and bridge sampling needs at "
+                f"least {FEWEST_DRAWS}. Draw more of it."
+            )
+
+
+def _estimated(target: AbstractTarget, part: Samples, region: Region, **settings: Any) -> LogMass:
+    """The log mass of a part; without a value if there is no proposal, because its draws do not vary."""
+    try:
+        return log_mass(target, part.positions[...], region=region, **settings)
+    except EstimateError as error:
+        return LogMass(math.nan, math.inf, 1.0, 0.0, (math.nan, math.nan), str(error))
 
 
 def _known(value: float, part: Samples) -> LogMass:

@@ -61,6 +61,7 @@ class Partition:
     def part_of(self, positions: Any) -> Int[np.ndarray, "..."]:
         """The number of the part of each position `[..., dim]`; cuts are rounded to the precision of the positions."""
         at = np.asarray(positions)
+        at = at if np.issubdtype(at.dtype, np.floating) else at.astype(float)
         number = np.zeros(at.shape[:-1], int)
         for coordinate, points in self.cuts.items():
             interval = np.searchsorted(np.asarray(points, at.dtype), at[..., coordinate], side="right")

@@ -2,6 +2,7 @@
 
 import os
 import queue
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -175,14 +176,18 @@ def rooms(devices: Devices, num_chains: int) -> list[Devices]:
     return [seen[start : start + used] for start in range(0, len(seen) - used + 1, used)]
 
 
-class Beginning(Silent):
-    """Calls a function once a run makes its chunks, so that its programs are compiled."""
+class Together(Silent):
+    """What parts that are sampled at a time have in common: the first one compiles for all, and Ctrl-C ends all."""
 
     def __init__(self, begun: Callable[[], None]):
+        """Keep what to do once a run makes its chunks, so that its programs are compiled."""
         self._begun = begun
+        self.interrupted = threading.Event()
 
     def tick(self, tick: Tick) -> None:
         self._begun()
+        if self.interrupted.is_set():  # only the main thread receives Ctrl-C
+            raise KeyboardInterrupt
 
 
 def _here(jobs: Sequence[PartJob], free: Sequence[Devices]) -> list[Future[Samples]]:
@@ -198,16 +203,23 @@ def _here(jobs: Sequence[PartJob], free: Sequence[Devices]) -> list[Future[Sampl
             while True:
                 left.put(closed.pop())
 
+    together = Together(open_others)
+
     def run_one(job: PartJob) -> Samples:
         room = left.get()
         try:
-            return replace(job, devices=room).run(Beginning(open_others) if closed else False)
+            return replace(job, devices=room).run(together)
         finally:
             left.put(room)
             open_others()
 
-    with ThreadPoolExecutor(len(free)) as pool:
+    pool = ThreadPoolExecutor(len(free))
+    try:
         return _over(jobs, lambda job: pool.submit(run_one, job))
+    finally:
+        together.interrupted.set()  # for parts that run after Ctrl-C
+        with suppress(KeyboardInterrupt):  # a second one does not wait for their chunks
+            pool.shutdown()
 
 
 def _over(jobs: Sequence[PartJob], submit: Callable[[PartJob], Future[Samples]]) -> list[Future[Samples]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ergonet._errors import EstimateError
 from ergonet.diagnostics.advice import LARGEST_RHAT
 from ergonet.diagnostics.finding import shown_rhat
 from ergonet.report import wording
@@ -43,17 +44,16 @@ def write_parts(joined: "Joined", path: str | PathLike[str], *, title: str = "Pa
         "strips": _strips(joined),
         "rows": [_row(joined, number, rhat) for number, rhat in enumerate(rhats)],
         "problems": [(f"Part {number}", problem) for number, problem in problems.items()],
-        "log_mass": " ".join(wording.with_error(*joined.log_mass)) if any(one.error for one in joined.masses) else "",
+        "log_mass": _log_mass(joined),
     }
     return replace_page(Path(path), fill("parts.html", content))
 
 
 def sentences(joined: "Joined", rhats: list[float]) -> list[str]:
     """What the weights say, in words, the most important first."""
-    weights, errors, faults = joined.weights, joined.weight_errors, joined.faults
-    largest = int(np.argmax(weights))
-    share = " ".join(wording.with_error(float(weights[largest]), float(errors[largest]), percent=True)).strip()
-    has = f"Part {largest} has the largest weight, {share}"
+    weights, faults = joined.weights, joined.faults
+    largest = int(np.argmax(np.nan_to_num(weights, nan=-1.0)))
+    has = f"Part {largest} has the largest weight, {_weight(joined, largest)}"
     worth = f"All parts together count as {wording.number(joined.effective_parts, 2)} of equal weight."
     if faults:
         mass = "the mass" if len(faults) == 1 else "the masses"
@@ -61,7 +61,7 @@ def sentences(joined: "Joined", rhats: list[float]) -> list[str]:
             f"The weights are not to be trusted: {mass} of {_named(faults)} cannot be told.",
             f"{has}, as far as is known.",
         ]
-    elif not any(one.error for one in joined.masses):
+    elif joined.is_exact:
         found = [f"{has}.", "The weights are known exactly, from a symmetry.", worth]
     else:
         found = [f"{has}.", "The masses of all parts that count are to be trusted.", worth]
@@ -85,10 +85,27 @@ def _apart(rhats: list[float]) -> list[int]:
     return [number for number, rhat in enumerate(rhats) if rhat > LARGEST_RHAT]
 
 
+def _log_mass(joined: "Joined") -> str:
+    """The log mass of all parts, with its error; nothing if it has no estimate."""
+    try:
+        return " ".join(wording.with_error(*joined.log_mass))
+    except EstimateError:
+        return ""
+
+
+def _weight(joined: "Joined", number: int) -> str:
+    weight, error = float(joined.weights[number]), float(joined.weight_errors[number])
+    return " ".join(wording.with_error(weight, error, percent=True)).strip()
+
+
 def _strips(joined: "Joined") -> list[Strip]:
-    """The weights with lines of two standard errors, on a scale from 0 to the largest."""
+    """The weights that are known with lines of two standard errors, on a scale from 0 to the largest."""
     weights, errors = joined.weights, joined.weight_errors
-    ends = [(max(0.0, float(w - 2 * e)), min(1.0, float(w + 2 * e))) for w, e in zip(weights, errors, strict=True)]
+    known = np.flatnonzero(np.isfinite(weights)).tolist()
+    if not known:
+        return []
+    pairs = zip(weights[known], errors[known], strict=True)
+    ends = [(max(0.0, float(weight - 2 * error)), min(1.0, float(weight + 2 * error))) for weight, error in pairs]
     place = on_one_scale(ends)
     return [
         Strip(
@@ -97,19 +114,19 @@ def _strips(joined: "Joined") -> list[Strip]:
             place(high),
             place(float(weights[number])),
             place(0.0),
-            " ".join(wording.with_error(float(weights[number]), float(errors[number]), percent=True)).strip(),
+            _weight(joined, number),
         )
-        for number, (low, high) in enumerate(ends)
+        for number, (low, high) in zip(known, ends, strict=True)
     ]
 
 
 def _row(joined: "Joined", number: int, rhat: float) -> dict[str, str | bool]:
     mass, part = joined.masses[number], joined.parts[number]
-    is_known = mass.error == 0
+    is_known, weight = joined.is_exact, joined.weights[number]
     return {
         "name": joined.name(number),
-        "weight": f"{joined.weights[number]:.4f} ± {joined.weight_errors[number]:.4f}",
-        "log_mass": "known" if is_known else str(mass),
+        "weight": f"{weight:.4f} ± {joined.weight_errors[number]:.4f}" if math.isfinite(weight) else "unknown",
+        "log_mass": "known" if is_known else str(mass) if math.isfinite(mass.value) else "unknown",
         "overlap": "" if is_known else wording.number(mass.overlap, 2),
         "ess": "" if is_known else wording.grouped(mass.ess),
         "draws": wording.grouped(float(part.num_chains * part.num_draws)),

@@ -63,7 +63,7 @@ class ConstrainedHMC(AbstractKernel):
     @property
     def metric(self) -> str | AbstractMetric:
         """The metric of the update."""
-        return self.update.metric if isinstance(self.update, AbstractStatic | AbstractTreeKernel | MCLMC) else ""
+        return getattr(self.update, "metric")  # noqa: B009  every kernel that has trajectories to reflect has one
 
     @property
     def max_doublings(self) -> int | None:

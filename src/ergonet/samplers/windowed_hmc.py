@@ -90,6 +90,11 @@ class WindowedHMC(AbstractKernel):
         self.window = integer(window)
         self.trajectory = Windowed(steps)
 
+    @property
+    def metric(self) -> str | AbstractMetric:
+        """The metric of the trajectories."""
+        return self.static.metric
+
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(TrajectoryInfo)
 

@@ -23,6 +23,15 @@ def test_a_density_has_the_units_of_the_table():
     assert "± 0.03\nFrom 812 effective draws; overlap of the proposals 0.25." in text
 
 
+def test_a_row_of_weight_two_counts_as_two_rows():
+    frame = pd.DataFrame({"x": np.arange(10.0), "y": 2.0 * np.arange(10.0) + 0.5})
+    preprocessing = from_table(frame, "y", test_fraction=0.0).preprocessing
+    once = np.linspace(-1, 1, 10)[:, None]
+    twice = np.repeat(once, 2, axis=0)
+    text = _in_words("run", FOUND, once, preprocessing, weights=np.full(10, 2.0))
+    assert text.split(": ")[1] == _in_words("run", FOUND, twice, preprocessing).split(": ")[1]
+
+
 def test_probabilities_have_no_units():
     preprocessing: Any = SimpleNamespace(task="classification")
     text = _in_words("run", FOUND, 10, preprocessing)

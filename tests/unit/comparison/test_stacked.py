@@ -120,10 +120,12 @@ def test_runs_must_predict_the_same(folder):
     assert len(Stacked.of({folder / "near": 1.0, folder / "far": 0.0}).members) == 1
 
 
-def test_the_command_compares_and_stacks(folder, tmp_path):
+def test_the_command_compares_and_stacks(folder, tmp_path, monkeypatch):
     near, far = str(folder / "near"), str(folder / "far")
-    answer = CliRunner().invoke(app, ["compare", near, far, "--waic", "--stack", str(tmp_path / "stack")])
+    arguments = ["compare", near, far, "--waic", "--evidence", "--stack", str(tmp_path / "stack")]
+    answer = CliRunner().invoke(app, arguments)
     assert answer.exit_code == 0, answer.output
+    assert f"{near}  `evidence` needs draws of a kernel of all rows" in answer.output
     assert f"{near} predicts better than {far}, by more than the noise." in answer.output
     assert answer.output.startswith("LOO, 48 rows, nats; larger is better\n")
     assert "WAIC, 48 rows" in answer.output
@@ -139,6 +141,11 @@ def test_the_command_compares_and_stacks(folder, tmp_path):
     np.testing.assert_allclose(written["mean"], expected.mean[:, 0], rtol=1e-5)
     np.testing.assert_allclose(written["q95"], expected.quantiles[1, :, 0], rtol=1e-5)
     assert load(folder / "near" / "draws.zarr").num_draws == 64
+    with monkeypatch.context() as patch:
+        patch.setattr("ergonet.cli.comparing._compared", None)  # it is not even begun
+        answer = CliRunner().invoke(app, arguments)
+    assert answer.exit_code == 1
+    assert "stack' exists. Choose another folder for `--stack`" in answer.output
 
 
 def test_the_command_refuses_other_rows_and_one_run(folder, tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import MLP, NUTS, BayesianNetwork, Target, likelihoods, priors
+from ergonet import MLP, NUTS, BayesianNetwork, ConstrainedHMC, Target, WindowedHMC, likelihoods, priors
 from ergonet._errors import CapabilityError, MemoryPlanError, RunDirectoryError, StartError, TimeLimitError
 from ergonet.draws import memory
 from ergonet.draws.store import AbstractStore, MemoryStore, ZarrStore
@@ -166,7 +166,10 @@ def test_a_plan_counts_files(monkeypatch, tmp_path):
     [
         (5, {"num_chains": 10**9}, r"1000000000 chains of dimension 5 take at least .* GiB .* Use fewer chains"),
         (2 * 10**8, {}, r"2 chains of dimension 200000000 take at least 14\.9 GiB"),
-        (20_000, {"kernel": NUTS(metric="dense")}, r"13\.4 GiB of it for dense metrics of 20000 x 20000 .*diagonal"),
+        *[
+            (20_000, {"kernel": kernel}, r"13\.4 GiB of it for dense metrics of 20000 x 20000 .*diagonal")
+            for kernel in (NUTS(metric="dense"), ConstrainedHMC(update=WindowedHMC(metric="dense")))
+        ],
     ],
 )
 def test_chains_that_cannot_fit_are_refused_before_anything_is_allocated(monkeypatch, dim, settings, said):

@@ -5,10 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from ergonet import MLP, BayesianNetwork, likelihoods, priors
+import ergonet
+from ergonet import MLP, BayesianNetwork, ConstrainedHMC, likelihoods, priors
+from ergonet._errors import CapabilityError
 from ergonet.models.tempered import tempered
 from ergonet.partition.bridge import evaluate
 from ergonet.partition.copies import Layers, OneCopy, symmetry_of
+from tests.sampling import gaussian_target
 
 NETWORK = MLP((2, 3, 2, 2))
 
@@ -56,3 +59,12 @@ def test_other_targets_have_no_known_symmetry(points):
         np.ones((4, 2)) * [[1], [2], [3], [4]], np.array([0, 1, 0, 1])
     )
     assert symmetry_of(target, points[:, :6], lambda at: -evaluate(target, at)) is None
+
+
+def test_draws_of_a_part_of_the_space_have_no_evidence():
+    target = gaussian_target()
+    part = ergonet.sample(
+        target, ConstrainedHMC(lower=0.0), num_chains=2, num_warmup=20, num_draws=40, seed=0, progress=False
+    )
+    with pytest.raises(CapabilityError, match=r"needs draws of the whole space, and those of `ConstrainedHMC`"):
+        ergonet.evidence(target, part)

@@ -11,6 +11,7 @@ from ergonet._errors import EstimateError, SettingError
 from ergonet.draws.samples import Samples
 from ergonet.hamiltonian.box import Box
 from ergonet.partition import Joined, LogMass, Mirrored, join, split
+from ergonet.report import write_parts
 from tests.sampling import SCALES, gaussian_target
 
 CUT = 0.3
@@ -106,6 +107,29 @@ def test_masses_that_are_known_are_not_estimated(target, parts):
     found = join(target, parts, Mirrored(DIM, {0: (0.0,)}, np.ones((1, DIM))), seed=0)
     np.testing.assert_allclose(found.weights, [0.5, 0.5])
     np.testing.assert_array_equal(found.weight_errors, [0, 0])
+    assert str(found).splitlines()[0] == "part 0 (q[0] < 0): weight 0.5000, exactly"
+    with pytest.raises(EstimateError, match="known shares, so their masses were not estimated"):
+        _ = found.log_mass
+
+
+def test_a_part_without_an_estimate_leaves_the_others_their_weights(target, parts, tmp_path):
+    """Its chains stand still, so no proposal can be fitted."""
+    still = dataclasses.replace(parts[1], positions=np.full((2, 300, DIM), 6.0, np.float32))
+    with pytest.raises(EstimateError, match=r"part 2 \(q\[0\] >= 5\) of 3 .*Coordinate 0 has the same value") as caught:
+        join(target, [*parts, still], split(target, {0: (CUT, 5.0)}), seed=1)
+    found = caught.value.estimate
+    np.testing.assert_allclose(found.weights[:2].sum(), 1)
+    assert abs(found.weights[0] - norm.cdf(CUT / SCALES[0])) < 0.05
+    assert np.isnan(found.weights[2])
+    assert np.isnan(found.weight_errors[2])
+    page = write_parts(found, tmp_path / "parts.html").read_text(encoding="utf-8")
+    assert "<td>unknown</td><td>unknown</td>" in page
+    assert "Part 0 has the largest weight" in page
+    for use in (found.samples, found.expectation, lambda: found.resampled(10, seed=0), lambda: found.log_mass):
+        with pytest.raises(
+            EstimateError, match=r"part 2 .* has no estimate, so the parts cannot be joined: Coordinate 0"
+        ):
+            use()
 
 
 def test_a_part_that_is_not_to_be_trusted_is_named(target, parts):
@@ -130,5 +154,5 @@ def test_bad_arguments(target, parts, joined):
     short = dataclasses.replace(parts[0], positions=parts[0].positions[:, :50])
     with pytest.raises(SettingError, match="resampled"):
         Joined((short, parts[1]), joined.masses).samples()
-    with pytest.raises(SettingError, match="at least 40"):
+    with pytest.raises(SettingError, match=r"Part 0 \(counted from 0\) has 30 draws .* at least 40"):
         join(target, [dataclasses.replace(parts[0], positions=parts[0].positions[:, :30])], [Box(-1, 1)], seed=0)

@@ -97,12 +97,16 @@ def test_the_first_part_is_not_alone_once_it_has_compiled(monkeypatch):
     assert len(begun) == 4
 
 
+def number_of(job):
+    return next(at for at, box in enumerate(PARTS.boxes) if np.array_equal(box.lower, job.kernel.box.lower))
+
+
 def replace_runs(monkeypatch, instead):
     """Let what stands for a part, by number, run in its place."""
-    run, numbers = PartJob.run, {np.asarray(box.lower).tobytes(): number for number, box in enumerate(PARTS.boxes)}
+    run = PartJob.run
 
     def chosen(job, *more):
-        found = instead.get(numbers[np.asarray(job.kernel.box.lower).tobytes()])
+        found = instead.get(number_of(job))
         return found(job) if found else run(job, *more)
 
     monkeypatch.setattr(PartJob, "run", chosen)
@@ -127,6 +131,26 @@ def test_a_part_that_fails_costs_no_other_one(monkeypatch, devices, error):
     for number, samples in caught.value.finished.items():
         assert np.all(PARTS.part_of(samples.positions) == number)
         assert samples.target is not None
+
+
+def test_ctrl_c_ends_the_parts_that_run_and_keeps_those_that_are_finished(monkeypatch):
+    """With three rooms: part 0 finishes, then the main thread is interrupted, and the others run in theirs."""
+    finished, run = threading.Event(), PartJob.run
+
+    def watched(job, progress: Any = False):
+        found = run(replace(job, num_warmup=20 if number_of(job) == 0 else 10**9), progress)
+        finished.set()
+        return found
+
+    def interrupted(futures):
+        finished.wait(120)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PartJob, "run", watched)
+    monkeypatch.setattr("ergonet.partition.run.wait", interrupted)
+    with pytest.raises(PartError, match=r"3 of 4 parts could not be sampled, part 1 .* first: interrupted") as caught:
+        partition.sample(gaussian_target(), PARTS, KERNEL, devices=6, **SETTINGS)
+    assert list(caught.value.finished) == [0]
 
 
 def test_what_no_part_survives_is_its_own_error(monkeypatch, tmp_path):

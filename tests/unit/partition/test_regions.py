@@ -22,6 +22,9 @@ def test_the_parts_tile_the_space_and_are_numbered_in_order():
     assert [parts.describe(one) for one in (0, 4)] == ["q[0] < 0.1, q[3] < -1", "q[0] >= 0.1, -1 <= q[3] < 1"]
     assert str(parts) == "6 parts: q[0] at 0.1, q[3] at -1 and 1"
     assert parts.part_of(points[None, :7]).shape == (1, 7)
+    whole = np.zeros((1, 5), int)
+    assert parts.part_of(whole) == parts.part_of(whole.astype(float)) == 1
+    assert bool(parts.boxes[1].contains(whole)[0])
     assert parts.shares is None
 
 
