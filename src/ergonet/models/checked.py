@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -70,15 +70,36 @@ def share(given: Any, owner: str) -> np.ndarray:
     return np.asarray(given, np.float64)
 
 
+CLASSES: Final = " Give classes as integers from 0; `BayesianClassifier` takes labels of all kinds."
+
+
+def precision_of(array: np.ndarray) -> np.dtype:
+    """The precision of computations with an array: its own, but at least 32 bits and at most that of JAX."""
+    is_float = np.issubdtype(array.dtype, np.floating)
+    return jax.dtypes.canonicalize_dtype(np.promote_types(array.dtype, np.float32) if is_float else np.float32)
+
+
+def numbers(name: str, value: Any, advice: str = "") -> np.ndarray:
+    """An array of numbers.
+
+    Raises:
+        DataError: it has something else; names the argument and the type, and gives advice.
+    """
+    array = np.asarray(value)
+    try:
+        return array if array.dtype.kind in "biuf" else array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"`{name}` must have numbers, got an array of {array.dtype}.{advice}") from None
+
+
 def checked_rows(name: str, value: Any) -> np.ndarray:
     """Inputs in the precision of JAX, by rows.
 
     Raises:
-        DataError: there are no rows, or a value is not finite; names the argument and the first such value.
+        DataError: there are no rows, or values that are no finite numbers; names the argument and the first of these.
     """
-    array = np.asarray(value)
-    dtype = array.dtype if np.issubdtype(array.dtype, np.floating) else np.float32
-    array = array.astype(jax.dtypes.canonicalize_dtype(dtype))
+    array = numbers(name, value)
+    array = array.astype(precision_of(array))
     if array.ndim < 2 or array.shape[0] == 0:
         raise DataError(f"`{name}` must have shape [rows, features] with at least 1 row, got {list(array.shape)}.")
     require_finite(name, array)

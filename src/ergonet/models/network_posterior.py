@@ -22,7 +22,7 @@ from ergonet._errors import DataError, SettingError
 from ergonet._fork import require_jax
 from ergonet._types import AnyArray, Array, Float, Int, Position, PRNGKey, Scalar
 from ergonet.diagnostics.function_space import choose_reference_rows
-from ergonet.models.checked import checked_rows
+from ergonet.models.checked import CLASSES, checked_rows, numbers
 from ergonet.models.curvature import NetworkCurvature
 from ergonet.models.divided import DivisibleNetwork
 from ergonet.models.equinox import as_network
@@ -190,7 +190,7 @@ class BayesianNetwork(eqx.Module):
             SettingError: the shapes do not match the network.
         """
         require_jax()
-        x, y = checked_rows("x", x), np.asarray(y)  # NumPy, because JAX would compile a program for each check
+        x, y = checked_rows("x", x), numbers("y", y, CLASSES)  # NumPy: JAX would compile a program for each check
         if y.ndim == 0 or y.shape[0] != x.shape[0]:
             raise DataError(f"`x` has {x.shape[0]} rows, but `y` has shape {list(y.shape)}. They must match.")
         if not np.all(np.isfinite(y.astype(x.dtype))):

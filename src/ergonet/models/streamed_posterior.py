@@ -12,6 +12,7 @@ import numpy as np
 from ergonet._errors import CapabilityError, DataError
 from ergonet._types import AnyArray, Array, Position, Scalar
 from ergonet.diagnostics.function_space import choose_reference_rows
+from ergonet.models.checked import CLASSES, numbers, precision_of
 from ergonet.models.network_posterior import NUM_REFERENCE_ROWS, AbstractNetworkPosterior, BayesianNetwork
 from ergonet.models.weighting import prepared
 from ergonet.target.contract import CapabilityT, Missing, ReferencePoint, own_capability
@@ -91,15 +92,15 @@ def stream(model: BayesianNetwork, x: Any, y: Any, *, weights: Any = None) -> St
     """
     if not isinstance(x, np.ndarray) or not np.issubdtype(x.dtype, np.floating) or x.ndim < 2 or not len(x):
         raise DataError("`x` must be a floating-point NumPy array or `numpy.memmap`, [rows, ...] with at least 1 row.")
-    y = np.asarray(y)
+    y = numbers("y", y, CLASSES)
     if y.ndim == 0 or len(y) != len(x):
         raise DataError(f"`x` has {len(x)} rows, but `y` has shape {list(y.shape)}. They must match.")
     for name, values in (("x", x), ("y", y)):
         _check_finite(name, values)
     network = model.network
     model, prepared_targets = prepared(model, y, model.num_outputs(network.prepare(x[:1])), weights)
-    targets = prepared_targets.astype(x.dtype).T
-    seen = np.asarray(x[:: -(-len(x) // SEEN_ROWS)])
+    targets = prepared_targets.astype(precision_of(x)).T
+    seen = np.asarray(x[:: -(-len(x) // SEEN_ROWS)], precision_of(x))
     chosen = choose_reference_rows(seen.reshape(len(seen), -1), count=NUM_REFERENCE_ROWS)
     reference = jax.device_put(network.prepare(seen[np.asarray(chosen)]))
     return StreamedPosterior(model, HostRows(x, np.ascontiguousarray(targets)), reference)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ergonet._errors import DataError
 from ergonet._types import Array, PRNGKey
+from ergonet.models.checked import numbers
 from ergonet.models.delegated import Delegated
 from ergonet.models.likelihood import AbstractLikelihood, Flags, Outputs, PerRow, Targets
 from ergonet.models.network import Weights
@@ -53,7 +54,7 @@ def prepared(model: Any, y: Any, num_outputs: int, weights: Any) -> tuple[Any, n
     """
     if weights is None:
         return model, np.asarray(model.likelihood.prepare(y, num_outputs))
-    given = np.asarray(weights, np.float64)
+    given = numbers("weights", weights).astype(np.float64)
     if given.shape != (len(y),):
         raise DataError(f"`weights` must have one number for each of {len(y)} rows, got shape {list(given.shape)}.")
     bad = ~(np.isfinite(given) & (given >= 0))

@@ -112,6 +112,7 @@ def test_streamed_rows_are_refused_where_all_of_them_are_needed(rows, model):
     ("spoil", "message"),
     [
         (lambda x, y: (x.tolist(), y), "`x` must be a floating-point NumPy array"),
+        (lambda x, y: (x, np.where(y > 0, "high", "low")), "`y` must have numbers"),
         (lambda x, y: (x, y[:-1]), r"`x` has 60 rows, but `y` has shape \[59\]"),
         (lambda x, y: (np.where(np.arange(60)[:, None] == 7, np.nan, x), y), "`x` contains NaN .* first at row 7"),
         (lambda x, y: (x, np.where(np.arange(60) == 9, np.inf, y)), "`y` contains NaN .* first at row 9"),

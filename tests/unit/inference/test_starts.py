@@ -97,6 +97,8 @@ def test_starts_of_another_shape_are_refused(shape):
         (np.zeros((3, 2)), np.zeros(4), r"`x` has 3 rows, but `y` has shape \[4\]"),
         (np.zeros((3, 2)), np.array(1.0), "They must match"),
         (np.zeros((3, 2)), np.array([0, np.nan, 1]), "`y` contains NaN"),
+        (np.zeros((3, 2)), np.array(["a", "b", "a"]), "`y` must have numbers, .* Give classes as integers from 0"),
+        (np.array([["a", "b"]] * 3), np.zeros(3), "`x` must have numbers"),
         (
             np.array([[0, 1], [np.inf, 0], [np.nan, 1]]),
             np.zeros(3),
@@ -108,6 +110,14 @@ def test_starts_of_another_shape_are_refused(shape):
 def test_data_that_do_not_fit_are_refused(x, y, complaint):
     with pytest.raises(DataError, match=complaint):
         network().condition(x, y)
+
+
+@pytest.mark.parametrize("condition", [BayesianNetwork.condition, ergonet.stream])
+def test_rows_of_half_precision_have_a_posterior_of_single_precision(condition):
+    x = np.random.default_rng(0).normal(size=(30, 2)).astype(np.float16)
+    target = condition(network(likelihoods.Gaussian()), x, np.full(30, 7e4))
+    assert target.initial_position(jax.random.key(0)).dtype == np.float32
+    assert np.isfinite(target.rows()[1]).all()  # 7e4 is beyond half precision
 
 
 def test_inputs_of_another_width_are_refused():

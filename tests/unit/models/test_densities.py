@@ -80,6 +80,7 @@ def test_neighbors_with_one_normal_prior_are_one_product():
             {"layer.0.weight": priors.Normal(), "*": priors.Normal()},
             r"'layer.0.weight' matches no leaf.*layers.0.weight",
         ),
+        ({"*": priors.Normal(), "*.bias": priors.Normal()}, r"'\*.bias' decides nothing, because '\*' comes first"),
         ({"*.weight": priors.Normal()}, r"no pattern matches layers.0.bias, layers.1.bias"),
         ({}, r"no pattern matches"),
     ],

@@ -85,6 +85,7 @@ def test_new_rows_have_a_weight_of_1():
         (np.ones(3), r"each of 21 rows, got shape \[3\]"),
         (-np.ones(ROWS), "row 0 .* has -1"),
         (np.zeros(ROWS), "not all 0"),
+        (["much"] * ROWS, "`weights` must have numbers"),
     ],
 )
 def test_impossible_weights_are_refused(weights, complaint):

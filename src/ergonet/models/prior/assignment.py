@@ -253,13 +253,22 @@ def assign(prior: AbstractPrior | Mapping[str, AbstractPrior], leaves: Mapping[s
         leaves: the leaves of the network.
 
     Raises:
-        SettingError: a pattern matches no leaf, a leaf has no prior, or a value is not a prior.
+        SettingError: a pattern matches no leaf or only those of a broader one before it, a leaf has no prior, or a
+            value is not a prior.
     """
     chosen: dict[str, AbstractPrior] = {}
+    earlier: dict[str, set[str]] = {}
     for pattern, choice in _by_pattern(prior).items():
-        matched = [path for path in leaves if fnmatchcase(path, pattern)]
+        matched = {path for path in leaves if fnmatchcase(path, pattern)}
         if not matched:
             raise SettingError(f"`prior`: the pattern {pattern!r} matches no leaf. {suggest(pattern, leaves)}")
+        broader = next((one for one, those in earlier.items() if matched < those), None)
+        if broader is not None and matched <= chosen.keys():
+            raise SettingError(
+                f"`prior`: the pattern {pattern!r} decides nothing, because {broader!r} comes first and matches the "
+                f"same leaves and more. Put {pattern!r} before it."
+            )
+        earlier[pattern] = matched
         for path in matched:
             chosen.setdefault(path, choice)
     without = [path for path in leaves if path not in chosen]
