@@ -102,7 +102,7 @@ class AbstractResumableStore(AbstractStore):
 
     @abc.abstractmethod
     def require_intact(self, counts: Sequence[int]) -> None:
-        """Check that draws can be added to so many of each chain.
+        """Check that draws can be added to so many of each chain; what is damaged beyond them, they replace.
 
         Raises:
             RunDirectoryError: a file to which they would be added is damaged.
@@ -235,6 +235,7 @@ class ZarrStore(AbstractResumableStore):
                         f"{fault} The run cannot be continued without it. Restore this file from a backup, or run "
                         f"again in another folder."
                     )
+                array.discard_damaged(chain, count)
 
     def _create(self, name: str, shape: tuple[int, ...], dtype: np.dtype, chunks: Any = "auto") -> Any:
         import zarr

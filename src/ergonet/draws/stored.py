@@ -155,6 +155,17 @@ class StoredArray:
         block = (num_draws - 1) // size
         return block * size, [(chain, block, *(0,) * (self.ndim - 2)) for chain in range(len(self))]
 
+    def discard_damaged(self, chain: int, num_draws: int) -> None:
+        """Remove damaged chunks of a chain without any of its first `num_draws` draws, so that others can be written.
+
+        They are of a run that was cut off after its last checkpoint.
+        """
+        size = self._array.chunks[1]
+        for number in range(-(-num_draws // size), -(-self.shape[1] // size)):
+            block = (chain, number, *(0,) * (self.ndim - 2))
+            if self._is_there(block) and self.fault(block) is not None:
+                (self._path / chunk_name(block, self._separator)).unlink(missing_ok=True)
+
     def checksums(self) -> list[int | None]:
         """The checksums at the ends of all chunks; None for chunks without a file."""
         return [self._checksum(block) for block in self._blocks(...)]

@@ -375,3 +375,21 @@ def test_a_store_is_free_after_a_target_that_the_kernel_cannot_take(tmp_path):
         ergonet.sample(streamed, NUTS(), seed=1, store=tmp_path / NAME, progress=False)
     assert not (tmp_path / NAME).exists()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_chunk_that_was_torn_beyond_the_checkpoint_is_written_again(tmp_path):
+    """As a power failure leaves it: its draws are of no checkpoint."""
+
+    def run(store, *, resume=False, **settings):
+        stored = ZarrStore(store, draws_per_chunk=20, resume=resume)
+        return draw_in_turn(store=stored, resume=resume, num_draws=50, **settings)
+
+    uninterrupted, folders = killed_runs(tmp_path, run)
+    draws = folders[-1] / NAME
+    for field in ("positions", "lp"):
+        chunks = {int(one.name.split(".")[2]): one for one in (draws / field).glob("c.0.*")}
+        kind, chain, _, *rest = chunks[0].name.split(".")
+        torn = ".".join([kind, chain, str(max(chunks) + 1), *rest])
+        (draws / field / torn).write_bytes(chunks[0].read_bytes()[:-3])
+    assert_same_run(run(draws, resume=True), uninterrupted)
