@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ def boosting(rows: Rows, *, until: float) -> BoostedTrees:
     for target in range(targets):
         now = time.perf_counter()
         end = now + (until - now) / (targets - target)
-        one = Rows(rows.x, rows.y[:, target], 0)
+        one = replace(rows, y=rows.y[:, target])
         curve, folds = _curve(one, until=end)
         models.append(_grown(one, most=int(np.argmin(curve)) + 1, until=end))
         errors.append(np.sqrt(curve.min()))
@@ -92,7 +92,7 @@ def _curve(rows: Rows, *, until: float) -> tuple[np.ndarray, int]:
         if not len(held.x) or (rows.num_classes and len(np.unique(rest.y)) < 2):
             continue
         model = _grown(rest, most=MOST_ITERATIONS, until=now + FIRST_FOLD_SHARE * (until - now))
-        curves.append(np.asarray([loss.mean() for loss in _losses(model, held)]))
+        curves.append(np.asarray([held.mean(loss) for loss in _losses(model, held)]))
     shortest = min(map(len, curves), default=0)
     if shortest < FEWEST_ITERATIONS or time.perf_counter() > until:
         raise LeftOutError("it takes longer than a baseline may.")
@@ -135,5 +135,5 @@ def _grown(rows: Rows, *, most: int, until: float) -> Any:
 
 def _seconds_to_fit(model: Any, rows: Rows) -> float:
     began = time.perf_counter()
-    model.fit(rows.x, rows.y)
+    model.fit(rows.x, rows.y, sample_weight=rows.relative_weights)
     return time.perf_counter() - began

@@ -156,8 +156,7 @@ def compare(baselines: Baselines, dataset: Dataset, arrays: Mapping[str, np.ndar
         with _failures_as_sentences(one.name, left_out):
             scores, found = evaluated(one, dataset)
             rows = _rows_of(found)
-            says = one.says if dataset.weights is None else f"{one.says}; without the weights of rows"
-            entry = {"name": one.name, "says": says, "num_train": one.num_train}
+            entry = {"name": one.name, "says": one.says, "num_train": one.num_train}
             methods.append({**entry, "test": scores, "difference": _differences(own, rows)})
     content: dict[str, Any] = {"methods": methods, "left_out": left_out}
     return content | ({"sentence": verdict(methods)} if methods else {})

@@ -57,9 +57,7 @@ class Fallback:
         )
 
 
-def fall_back(
-    error: TimeLimitError, rows: Rows, *, task: str, seed: int, levels: tuple[int, ...] = (), is_weighted: bool = False
-) -> Fallback:
+def fall_back(error: TimeLimitError, rows: Rows, *, task: str, seed: int, levels: tuple[int, ...] = ()) -> Fallback:
     """The chains where a warm start has left them, or else ridge or logistic regression.
 
     Args:
@@ -70,7 +68,6 @@ def fall_back(
         seed: seed of the run.
         levels: rows of each embedding of the network, whose categories are the last inputs of `rows`; the linear
             model leaves them out, since an embedding is too narrow for a coefficient of each.
-        is_weighted: whether the fit has weights of rows, which the linear model does not use.
     """
     states = error.states if error.is_warm_started else None
     if states is not None and np.isfinite(states).all():
@@ -87,8 +84,7 @@ def fall_back(
     linear = fit_linear(replace(rows, x=rows.x[:, :plain] if plain else np.zeros((len(rows.x), 1))), seconds=SECONDS)
     blank = np.zeros((len(linear.coefficients), sum(levels)))
     linear = replace(linear, coefficients=np.concatenate([linear.coefficients[:, :plain], blank], axis=1))
-    without = [*["columns of many categories"] * bool(levels), *["the weights of rows"] * is_weighted]
-    what = f"{linear.name} without {' and '.join(without)}" if without else linear.name
+    what = f"{linear.name} without columns of many categories" if levels else linear.name
     return Fallback(_samples(coordinates(linear, levels)[None, None], linear.name, what, seed=seed), linear)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,11 +45,13 @@ class Rows:
         x: inputs `[rows, features]`.
         y: standardized targets `[rows, targets]`, or class indices `[rows]`.
         num_classes: number of classes; 0 for regression.
+        weights: weight of each row, `[rows]`, above 0; None: 1.
     """
 
     x: np.ndarray
     y: np.ndarray
     num_classes: int
+    weights: np.ndarray | None = None
 
     @classmethod
     def of(cls, dataset: Dataset) -> "Rows":
@@ -57,23 +59,34 @@ class Rows:
         y = np.asarray(dataset.y_train)
         x = inputs_of(dataset, dataset.x_train)
         classes = len(dataset.preprocessing.classes)
-        return cls(x, y if classes else np.asarray(y, np.float64), classes)
+        return cls(x, y if classes else np.asarray(y, np.float64), classes, dataset.weights)
+
+    def part(self, chosen: np.ndarray) -> "Rows":
+        """Some of the rows, by number or as flags."""
+        weights = None if self.weights is None else self.weights[chosen]
+        return replace(self, x=self.x[chosen], y=self.y[chosen], weights=weights)
+
+    @property
+    def relative_weights(self) -> np.ndarray | None:
+        """The weights with a mean of 1, so that a penalty is worth the same whatever their unit; None: all are 1."""
+        return None if self.weights is None else self.weights / self.weights.mean()
+
+    def mean(self, values: np.ndarray) -> float:
+        """The mean of a value of each row, by the weights."""
+        return float(np.average(values, weights=self.weights))
 
     def at_most(self, count: float, *, seed: int) -> "Rows":
         """So many of the rows, chosen at random; all of them if there are no more."""
         if len(self.x) <= count:
             return self
         chosen = np.sort(np.random.default_rng(seed).choice(len(self.x), max(int(count), 1), replace=False))
-        return Rows(self.x[chosen], self.y[chosen], self.num_classes)
+        return self.part(chosen)
 
     def folds(self, count: int) -> Iterator[tuple["Rows", "Rows"]]:
         """Parts of the rows to train on, each with the rows that it leaves out."""
         fold = np.random.default_rng(0).permutation(len(self.x)) % count
         for number in range(count):
-            rest, held = (
-                Rows(self.x[some], self.y[some], self.num_classes) for some in (fold != number, fold == number)
-            )
-            yield rest, held
+            yield self.part(fold != number), self.part(fold == number)
 
 
 def inputs_of(dataset: Dataset, x: np.ndarray) -> np.ndarray:
@@ -90,7 +103,7 @@ def held_out_log_loss(fit: Callable[[Rows], Any], rows: Rows, count: int) -> flo
     losses = []
     for rest, held in rows.folds(count):
         if len(np.unique(rest.y)) > 1 and len(held.x):
-            losses.append(-fit(rest).forecast(held.x).log_density(held.y).mean())
+            losses.append(-held.mean(fit(rest).forecast(held.x).log_density(held.y)))
     return float(np.mean(losses)) if losses else math.inf
 
 

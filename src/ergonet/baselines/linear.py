@@ -49,7 +49,8 @@ def ridge(rows: Rows) -> LinearBaseline:
     """Ridge regression; its penalty, one for each target, and its error are those of leaving out one row at a time."""
     from sklearn.linear_model import RidgeCV
 
-    model = RidgeCV(RIDGE_PENALTIES, store_cv_results=True, alpha_per_target=rows.y.shape[1] > 1).fit(rows.x, rows.y)
+    model = RidgeCV(RIDGE_PENALTIES, store_cv_results=True, alpha_per_target=rows.y.shape[1] > 1)
+    model.fit(rows.x, rows.y, sample_weight=rows.relative_weights)  # which the squares are multiplied by, too
     squares = np.asarray(model.cv_results_).reshape(len(rows.x), rows.y.shape[1], len(RIDGE_PENALTIES))
     chosen = np.searchsorted(RIDGE_PENALTIES, np.broadcast_to(model.alpha_, rows.y.shape[1]))
     error = squares.mean(axis=0)[np.arange(rows.y.shape[1]), chosen]
@@ -84,7 +85,8 @@ def _logistic(rows: Rows, strength: float) -> LinearBaseline:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of convergence: the fit is scored as it is
-        model: Any = LogisticRegression(C=strength, max_iter=200).fit(rows.x, rows.y)
+        model: Any = LogisticRegression(C=strength, max_iter=200)
+        model.fit(rows.x, rows.y, sample_weight=rows.relative_weights)
     coefficients, intercepts = model.coef_, model.intercept_
     if len(model.classes_) == 2:  # its one output is the logit of the second class
         coefficients, intercepts = (np.concatenate([np.zeros_like(one), one]) for one in (coefficients, intercepts))

@@ -54,7 +54,6 @@ def fall_back(
         task=dataset.task,
         seed=settings.run.seed,
         levels=dataset.preprocessing.embeddings,
-        is_weighted=dataset.weights is not None,
     )
     chosen = found.settings(settings)
     with claim.interim() as folder:

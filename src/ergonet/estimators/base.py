@@ -160,7 +160,8 @@ class BayesianEstimator(BaseEstimator):
                 until=Until.of(self.until),
             )
         except TimeLimitError as error:
-            self._fall_back(error, Rows(self._rows.x, targets, len(self.preprocessing_.classes)), seed=seed)
+            rows = Rows(self._rows.x, targets, len(self.preprocessing_.classes), weights)
+            self._fall_back(error, rows, seed=seed)
             return
         self.use(samples)
         self.diagnostics_ = self.samples_.diagnostics()
@@ -207,7 +208,7 @@ class BayesianEstimator(BaseEstimator):
 
     def _fall_back(self, error: TimeLimitError, rows: Rows, *, seed: int) -> None:
         """Predict without draws: from the chains after a warm start, or as a linear baseline."""
-        found = fall_back(error, rows, task=self.task, seed=seed, is_weighted=self._rows.weights is not None)
+        found = fall_back(error, rows, task=self.task, seed=seed)
         self._fitted_settings = found.settings(self._fitted_settings)
         self.model_ = build.model(self._fitted_settings, Task.of(self.preprocessing_))
         self.use(found.samples)

@@ -49,19 +49,20 @@ def classification():
     return from_table(frame, "kind", test_fraction=0.25, seed=0)
 
 
-def test_ridge_has_the_error_of_leaving_out_one_row():
-    rows = Rows.of(regression()).at_most(25.0, seed=1)
-    fitted = ridge(rows)
+@pytest.mark.parametrize("weights", [None, np.linspace(1, 40, 25)])
+def test_ridge_has_the_error_of_leaving_out_one_row(weights):
+    rows = dataclasses.replace(Rows.of(regression()).at_most(25.0, seed=1), weights=weights)
+    fitted, relative = ridge(rows), np.ones(25) if weights is None else weights / weights.mean()
     errors = {}
     for penalty in RIDGE_PENALTIES:
         left = [np.arange(25) != row for row in range(25)]
-        models = [Ridge(alpha=penalty).fit(rows.x[some], rows.y[some]) for some in left]
+        models = [Ridge(alpha=penalty).fit(rows.x[some], rows.y[some], relative[some]) for some in left]
         gaps = [rows.y[row] - np.ravel(one.predict(rows.x[row : row + 1])) for row, one in enumerate(models)]
-        errors[penalty] = float(np.sqrt(np.mean(np.square(gaps))))
+        errors[penalty] = float(np.sqrt(np.average(np.square(gaps)[:, 0], weights=relative)))
     best = min(errors, key=lambda penalty: errors[penalty])
     assert fitted.error_sd is not None
     np.testing.assert_allclose(fitted.error_sd, errors[best], rtol=1e-6)
-    expected = Ridge(alpha=best).fit(rows.x, rows.y[:, 0]).predict(rows.x)
+    expected = Ridge(alpha=best).fit(rows.x, rows.y[:, 0], relative).predict(rows.x)
     np.testing.assert_allclose(fitted.forecast(rows.x).mean[:, 0], expected, rtol=1e-6, atol=1e-9)
 
 
@@ -77,6 +78,19 @@ def test_logistic_regression_gives_the_probabilities_of_scikit_learn(labels):
     np.testing.assert_allclose(among, model.predict_proba(x), rtol=1e-6)
     assert (found > 0).all()
     assert (found[:, model.classes_].argmax(axis=1) == model.predict_proba(x).argmax(axis=1)).all()
+
+
+def test_classes_count_by_the_weights_of_their_rows():
+    """Two rows of three say the opposite of the third one, which weighs a hundred times as much."""
+    x = np.repeat(np.random.default_rng(0).normal(size=(60, 1)), 3, axis=0)
+    y = (x[:, 0] > 0).astype(int)
+    y[0::3], y[1::3] = 1 - y[0::3], 1 - y[1::3]
+    for weights, says in ((np.tile([1.0, 1.0, 100.0], 60), 1), (None, 0)):
+        rows = Rows(x, y, 2, weights)
+        for fitted in (logistic(rows, until=NEVER), boosting_module.boosting(rows, until=NEVER)):
+            stated = fitted.forecast(np.array([[-2.0], [2.0]])).mean[:, 1]
+            assert (stated[1] > stated[0]) == says
+            assert np.abs(stated - 0.5).max() > (0.4 if weights is not None else 0.1)
 
 
 def network_of(dataset):
@@ -168,9 +182,9 @@ def test_boosting_does_what_fits_in_the_time(monkeypatch):
     monkeypatch.setattr(boosting_module, "MOST_ITERATIONS", 300)
     now, fit = [0.0], HistGradientBoostingClassifier.fit
 
-    def slow_fit(self, x, y):
+    def slow_fit(self, x, y, sample_weight):
         before = getattr(self, "n_iter_", 0)
-        fit(self, x, y)
+        fit(self, x, y, sample_weight)
         now[0] += 1.0 + 0.1 * (self.n_iter_ - before)
         return self
 

@@ -71,15 +71,15 @@ def test_counts_without_a_warm_start_have_no_fallback():
 
 
 @pytest.mark.parametrize("columns", [["a", "city"], ["city"]])
-def test_a_regression_does_without_embedded_categories_and_weights(columns):
+def test_a_regression_does_without_embedded_categories(columns):
     cities = np.tile([f"c{index}" for index in range(12)], 5)
     table = pd.DataFrame({"a": X[:, 0], "city": cities, "y": TARGETS[:, 0]})[[*columns, "y"]]
     data = from_table(table, "y", choices=Choices(one_hot_limit=3), test_fraction=0.2)
     levels = data.preprocessing.embeddings
     assert levels == (13,)
     error = TimeLimitError("too slow")
-    found = fallback.fall_back(error, Rows.of(data), task="regression", seed=0, levels=levels, is_weighted=True)
-    assert "ridge regression without columns of many categories and the weights of rows, not of draws" in found.sentence
+    found = fallback.fall_back(error, Rows.of(data), task="regression", seed=0, levels=levels)
+    assert "ridge regression without columns of many categories, not of draws" in found.sentence
     model = build.model(found.settings(ModelSettings()), Task.of(data.preprocessing))
     prediction = predict(found.samples, data.x_test, model=model)
     assert found.linear is not None
