@@ -117,6 +117,7 @@ class Crew(AbstractExecutor):
                 if call.is_running or call.future.set_running_or_notify_cancel():
                     call.is_running = True
                     self._make(worker, call, known)
+                call = None  # it is no longer this worker's, should this one end while it waits
             if worker.connection is not None:
                 worker.connection.send((END,))
         except (EOFError, OSError):

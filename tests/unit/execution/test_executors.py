@@ -4,7 +4,9 @@ import os
 import pickle
 import signal
 import threading
+import time
 from concurrent.futures import Executor, Future
+from multiprocessing import Pipe
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,12 @@ import pytest
 import ergonet
 from ergonet import SGLD
 from ergonet._errors import SettingError
+from ergonet.execution import crew
 from ergonet.execution.base import AbstractExecutor, WorkerError
+from ergonet.execution.crew import Crew, Worker
 from ergonet.execution.in_process import InProcess
 from ergonet.execution.processes import Processes
+from ergonet.execution.serving import _answer, serve
 from ergonet.execution.shared import Arithmetic, lacking, pack, run_packed, share, unpack
 from ergonet.inference.devices import place
 from ergonet.inference.progress import AbstractProgress
@@ -116,6 +121,32 @@ def test_batched_chains_are_spread_over_the_workers():
     placed = place(None, 4).over(Packing())
     assert placed.num_workers == 4
     assert placed.over(None) is placed
+
+
+def test_a_worker_that_ends_while_it_is_idle_takes_nothing_with_it(monkeypatch):
+    monkeypatch.setattr(crew, "LOOK_SECONDS", 0.01)
+    (ours, frail), (others, lasting) = Pipe(), Pipe()
+    is_alone = threading.Event()
+
+    def serve_once():
+        _, *message = frail.recv()
+        frail.send(_answer(*message))
+        frail.close()
+
+    def serve_later():
+        is_alone.wait()
+        serve(lasting)
+
+    for work in (serve_once, serve_later):
+        threading.Thread(target=work, daemon=True).start()
+    with Crew([Worker("frail", ours), Worker("lasting", others)]) as executor:
+        early = [executor.submit(abs, -number) for number in (1, 2)]
+        until = time.monotonic() + 30
+        while executor.num_workers == 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        is_alone.set()
+        late = executor.submit(abs, -3)
+        assert [one.result(timeout=30) for one in (*early, late)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("count", [0, True])
