@@ -52,9 +52,15 @@ def _weights_ess(record: Record) -> np.ndarray:
     With more than `MOST_WEIGHTS` coordinates, evenly spaced ones are used.
     """
     stride = -(-record.positions.shape[2] // MOST_WEIGHTS)
-    positions = record.positions if stride == 1 else np.asarray(record.positions[...])[:, :, ::stride]
+    positions = record.positions if stride == 1 else _every(stride, record)
     found = ess_bulk(positions, draw_weights(record))
     return found[~np.isnan(found)]
+
+
+def _every(stride: int, record: Record) -> np.ndarray:
+    """Positions of which only every `stride`-th coordinate is held, `[chain, draw, coordinate]`."""
+    kept = [[part[:, ::stride].copy() for part in record.chunks(chain)] for chain in range(record.num_chains)]
+    return np.stack([np.concatenate(parts) for parts in kept])
 
 
 def _of_trajectories(record: Record) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class Looks(AbstractStopRule):
         values = (
             self._predictions.first(count, positions, lambda drawn: monitor(self._target, drawn))
             if offers(self._target, Monitor)
-            else np.asarray(positions[:, :count])
+            else _First(positions, count)
         )
         self._verdict = self._rule.judge(values, None if self._scores is None else self._scores.first(count, positions))
 
@@ -83,6 +83,17 @@ class Looks(AbstractStopRule):
 
     def error(self, jobs: Sequence[AbstractJob]) -> ErgonetError:
         return SettingError("`until` stopped a run before it had a draw.")  # it does not: it looks at draws
+
+
+class _First:
+    """The first draws of positions `[chain, draw, dim]`, of which only the slices that are asked for are read."""
+
+    def __init__(self, positions: Any, count: int):
+        self._positions, self.shape = positions, (len(positions), count, positions.shape[2])
+
+    def __getitem__(self, index: tuple[slice, slice, slice]) -> Any:
+        chains, draws, coordinates = index
+        return self._positions[chains, slice(*draws.indices(self.shape[1])), coordinates]
 
 
 class _Known:

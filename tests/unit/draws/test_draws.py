@@ -16,7 +16,8 @@ from scipy.special import logsumexp
 
 from ergonet import MLP, BayesianNetwork, Samples, Target, likelihoods, load, priors
 from ergonet._errors import CapabilityError
-from ergonet.draws import quantities
+from ergonet.diagnostics import ess_bulk
+from ergonet.draws import diagnosis, quantities, record
 from ergonet.target.capabilities import PointwiseLogLikelihood, require
 from tests.stages import cases
 
@@ -132,6 +133,27 @@ def test_simulated_targets_need_a_model_that_simulates():
         drawn(Target.from_logdensity(lambda q: -0.5 * jnp.sum(q**2), jnp.zeros(3))).to_datatree(
             posterior_predictive=True
         )
+
+
+class OnDisk:
+    """An array that refuses to be read as a whole."""
+
+    def __init__(self, values):
+        self.values, self.shape = values, values.shape
+
+    def __getitem__(self, index):
+        assert isinstance(index, tuple), "all of it is read"
+        assert isinstance(index[0], int), "more than one chain is read"
+        return self.values[index]
+
+
+def test_many_coordinates_are_judged_without_reading_all_of_them_at_once(monkeypatch):
+    monkeypatch.setattr(diagnosis, "MOST_WEIGHTS", 5)
+    samples = drawn(network(), draws=20)
+    monkeypatch.setattr(record, "CHUNK_BYTES", 4 * 3 * samples.positions.shape[2])  # three draws
+    found = replace(samples, positions=OnDisk(samples.positions)).diagnostics()
+    some = samples.positions[:, :, :: -(-samples.positions.shape[2] // 5)]
+    assert found["min_ess_bulk_weights"] == ess_bulk(some).min()
 
 
 def test_log_likelihoods_are_left_out_unless_they_are_wanted():

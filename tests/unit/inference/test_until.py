@@ -9,10 +9,12 @@ import pytest
 import ergonet
 from ergonet import SGHMC, Until
 from ergonet._errors import CapabilityError, SamplingWarning, SettingError
-from ergonet.diagnostics import mcse_score
+from ergonet.diagnostics import chains, mcse_score
 from ergonet.draws import checkpoint
+from ergonet.draws.contents import POSITIONS
 from ergonet.draws.retention import Every, Last
 from ergonet.draws.samples import Samples
+from ergonet.draws.store import MemoryStore
 from ergonet.inference.trajectory_jobs import TrajectoryJob
 from ergonet.inference.until import Verdict
 from tests.minibatches import linear_regression
@@ -59,6 +61,39 @@ def test_a_run_stops_at_the_first_look_at_which_its_rule_is_met(whole, ruled):
     assert found["rule"] == {"ess": 60.0, "rhat": 1.2, "mcse": None, "score_mcse": None, "minimum": 20}
     assert found["ess"] == pytest.approx(min(judged["min_ess_bulk_function"], judged["min_ess_tail_function"]))
     assert found["rhat"] == pytest.approx(judged["max_rhat_function"])
+
+
+class Reads:
+    """Positions, and how many coordinates were read at a time."""
+
+    def __init__(self, values, widths):
+        self.values, self.shape, self.widths = values, values.shape, widths
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, index):
+        found = self.values[index]
+        self.widths.append(found.shape[-1])
+        return found
+
+
+class CountingStore(MemoryStore):
+    def __init__(self):
+        super().__init__()
+        self.widths = []
+
+    def field(self, name):
+        values = super().field(name)
+        return Reads(values, self.widths) if name == POSITIONS else values
+
+
+def test_looks_read_a_few_coordinates_at_a_time(ruled, monkeypatch):
+    monkeypatch.setattr(chains, "_NUMBERS_IN_A_CHUNK", 1)
+    store = CountingStore()
+    np.testing.assert_array_equal(draw(num_draws=1000, until=RULE, store=store).positions, ruled.positions)
+    assert store.widths.count(1) > 5
+    assert store.widths.count(5) == 1  # at the end, for the samples
 
 
 def test_a_run_says_why_it_stopped():
