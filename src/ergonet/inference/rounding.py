@@ -36,14 +36,15 @@ SPACING, NUM_PAIRS, NUM_INTERVALS = 16, 6, 8
 class RoundingCheck(AbstractStopRule):
     """Measures the rounding error of the potential, and tells the user at once; it never stops a run."""
 
-    def __init__(self, target: AbstractTarget, say: Say):
+    def __init__(self, target: AbstractTarget, recorder: Recorder, say: Say):
         """Check and keep the settings.
 
         Args:
             target: what is sampled.
+            recorder: has the draws.
             say: tells the user that the error is large.
         """
-        self._target, self._say = target, say
+        self._target, self._recorder, self._say = target, recorder, say
         self._is_due = target.relative_to(ReferencePoint(jax.device_put(np.zeros(())))) is target
         self._chain: int | None = None
         self._draws: list[np.ndarray] = []
@@ -56,12 +57,19 @@ class RoundingCheck(AbstractStopRule):
         positions = chunk.fields[POSITIONS][chunk.chains.index(self._chain)]
         self._draws += [np.array(one) for one in positions[-(chunk.start + 1) % SPACING :: SPACING]]
         if len(self._draws) > NUM_PAIRS:
-            self._is_due = False
-            self._found = rounding_error(self._target, np.stack(self._draws[: NUM_PAIRS + 1]))
+            self._judge(np.stack(self._draws[: NUM_PAIRS + 1]))
             for sentence in advise({"diagnostics": self.notes()}):
                 self._say(sentence)
 
+    def _judge(self, draws: np.ndarray) -> None:
+        self._is_due = False
+        self._found = rounding_error(self._target, draws)
+
     def notes(self) -> dict[str, Any]:
+        """The error; in a run that is continued and has few draws left, by those that were stored before."""
+        most = SPACING * (NUM_PAIRS + 1)
+        if self._is_due and self._recorder.retention.newest is None and self._recorder.drawn >= most:
+            self._judge(np.asarray(self._recorder.store.field(POSITIONS)[0, SPACING - 1 : most : SPACING]))
         return {} if self._found is None else {"rounding_error": self._found}
 
     def reason(self, jobs: Sequence[AbstractJob], recorder: Recorder) -> str:

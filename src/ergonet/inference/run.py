@@ -163,7 +163,8 @@ def sample(
     reporter = choose_progress(progress)
     opened = open_store(store, resume=resume)
     recorder = Recorder(opened, thinned.retention, has_curve=_has_curve(kernel, plan, thinned.retention))
-    rules = [Diverged(), *([RoundingCheck(target, reporter.say)] if isinstance(kernel, AbstractKernel) else [])]
+    rules = [Diverged()]
+    rules += [RoundingCheck(target, recorder, reporter.say)] if isinstance(kernel, AbstractKernel) else []
     rules += [NoLongerSampling(reporter.say, thin=thinned.thin)] if stop_when_stuck else []
     rules += [] if rule is None else [Looks(rule, target, recorder, most=plan.num_draws, thin=thinned.thin)]
     rules += [SharedLength()] if isinstance(kernel, AbstractKernel) and "num_steps" in kernel.warmup().learned else []

@@ -12,6 +12,9 @@ import ergonet
 from ergonet import HMC, MLP, BayesianNetwork, Target, likelihoods, priors
 from ergonet._errors import SamplingWarning
 from ergonet.diagnostics.advice import LARGEST_ROUNDING_ERROR
+from ergonet.draws.recorder import Recorder
+from ergonet.draws.retention import Every
+from ergonet.draws.store import MemoryStore
 from ergonet.inference.rounding import RoundingCheck, rounding_error
 
 SMALL, MANY = 2, 300
@@ -30,9 +33,9 @@ def plus(constant):
     return Target.from_logdensity(Plus(jnp.asarray(constant, jnp.float32)), jnp.zeros(3))
 
 
-def run(target, num_draws=120):
-    kernel = HMC(num_steps=2, step_size=0.5, metric="identity")
-    return ergonet.sample(target, kernel, num_chains=1, num_warmup=2, num_draws=num_draws, seed=1, progress=False)
+def run(target, num_draws=120, **settings):
+    kernel, chosen = HMC(num_steps=2, step_size=0.5, metric="identity"), {"seed": 1, "progress": False} | settings
+    return ergonet.sample(target, kernel, num_chains=1, num_warmup=2, num_draws=num_draws, **chosen)
 
 
 @pytest.mark.parametrize("constant", [1e8, -3e7])
@@ -48,6 +51,15 @@ def test_a_small_constant_raises_none(constant):
     with warnings.catch_warnings():
         warnings.simplefilter("error", SamplingWarning)
         assert run(plus(constant)).about["rounding_error"] < 0.01
+
+
+@pytest.mark.parametrize("num_draws", [120, 130])
+def test_a_run_that_is_continued_keeps_the_alarm(num_draws, tmp_path):
+    with pytest.warns(SamplingWarning, match="The log density is rounded"):
+        error = run(plus(1e8), store=tmp_path / "run").about["rounding_error"]
+    with pytest.warns(SamplingWarning, match="The log density is rounded"):
+        again = run(plus(1e8), num_draws=num_draws, store=tmp_path / "run", resume=True)
+    assert again.about["rounding_error"] == error
 
 
 def test_few_draws_are_not_judged():
@@ -131,6 +143,6 @@ def test_chains_that_stand_still_tell_nothing():
 def test_targets_that_subtract_a_reference_need_no_look():
     x = np.linspace(-1, 1, 20, dtype=np.float32)[:, None]
     target = BayesianNetwork(MLP((1, 3, 1)), priors.Normal(1.0), likelihoods.Gaussian()).condition(x, 1e4 * x[:, 0])
-    check = RoundingCheck(target, lambda _: pytest.fail("said something"))
-
+    recorder = Recorder(MemoryStore(), Every(1), has_curve=False)
+    check = RoundingCheck(target, recorder, lambda _: pytest.fail("said something"))
     assert check.notes() == {}
