@@ -97,7 +97,8 @@ class RunDirectory:
         self._write_manifest()
 
     def write_metrics(self, metrics: Mapping[str, Any]) -> None:
-        """Replace the figures of a complete run."""
+        """Replace the figures of a complete run; killed meanwhile, it is one that did not finish."""
+        self._write_manifest(without=(METRICS,))
         write_json(self.path / METRICS, metrics)
         self._write_manifest(is_finished=True)
 

@@ -12,6 +12,7 @@ import pytest
 import ergonet.report
 from ergonet._errors import RunDirectoryError
 from ergonet.draws.store import ZarrStore
+from ergonet.runs import directory as runs
 from ergonet.runs.claiming import claim_run
 from ergonet.runs.directory import DRAWS, RunDirectory
 
@@ -162,6 +163,24 @@ def test_a_complete_run_has_a_manifest_that_lists_its_files(tmp_path):
     assert directory.check_version()
     content = json.loads((directory.path / "manifest.json").read_text())
     assert (content["format_version"], content["files"]) == (2, ["settings.toml", "preprocessing.json", "draws.zarr"])
+
+
+def test_a_kill_while_figures_are_replaced_leaves_a_run_that_did_not_finish(tmp_path, monkeypatch):
+    with claim(tmp_path / "run") as claimed:
+        directory = write_run(claimed, names=FINISHED, finished=True)
+    write_json = runs.write_json
+
+    def killed(path, content):
+        write_json(path, content)
+        if path.name == "metrics.json":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "write_json", killed)
+    with pytest.raises(KeyboardInterrupt):
+        directory.write_metrics({"dim": 2})
+    assert not directory.check_version()
+    assert directory.missing_results() == ["metrics.json"]
+    assert directory.read_metrics() == {"dim": 2}
 
 
 @pytest.mark.parametrize("content", ['{"format_version": 99}', "[]", "{", '{"format_version": 1, "checksum": 7}'])
