@@ -237,8 +237,10 @@ def _threads() -> list[Worker]:
     """Workers of this process: one per core, or one per accelerator."""
     import jax
 
+    from ergonet.execution.threads import num_cores
+
     devices = jax.local_devices()
-    count = len(os.sched_getaffinity(0)) if devices[0].platform == "cpu" else len(devices)
+    count = num_cores() if devices[0].platform == "cpu" else len(devices)
     return [Worker(f"Process {jax.process_index()}", None, slot) for slot in range(count)]
 
 

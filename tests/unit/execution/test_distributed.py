@@ -19,6 +19,7 @@ from ergonet._errors import RunDirectoryError
 from ergonet.cli.main import app
 from ergonet.draws.checkpoint import read_checkpoint
 from ergonet.draws.manifest import read_manifest
+from ergonet.execution import distributed
 from ergonet.runs.directory import RunDirectory
 from tests.minibatches import network
 from tests.sampling import draw
@@ -154,6 +155,12 @@ def test_two_processes_draw_as_one_by_chains_and_by_rows_and_the_other_ends_when
     assert [int(one) for one in found] == [zlib.crc32(one.positions) for one in expected]
     assert both[1].returncode not in (0, None)
     assert "Process 0 has ended before its work was done, so process 1 ends" in said
+
+
+def test_a_process_has_a_worker_per_core_where_cores_cannot_be_assigned(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert len(distributed._threads()) == (3 if jax.default_backend() == "cpu" else jax.local_device_count())
 
 
 @pytest.mark.slow
