@@ -15,7 +15,9 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.core import Tracer
 
 from ergonet._errors import SettingError
 from ergonet._types import Array, Float, Position, Scalar
@@ -304,3 +306,30 @@ def first_metric(choice: str | AbstractMetric, position: Position) -> AbstractMe
     if choice == "diagonal-gradient":
         return GradientDiagonalMetric(scale=jnp.ones_like(position))
     return DenseMetric(factor=jnp.eye(position.size, dtype=position.dtype))
+
+
+def require_usable(owner: str, metric: AbstractMetric) -> None:
+    """Check that the factor of a given metric is finite and its diagonal positive.
+
+    Values that are traced and metrics of other kinds are not checked.
+
+    Raises:
+        SettingError: it is not; names the first coordinate.
+    """
+    if not isinstance(metric, AbstractDiagonalMetric | DenseMetric):
+        return
+    factor = metric.scale if isinstance(metric, AbstractDiagonalMetric) else metric.factor
+    if isinstance(factor, Tracer):
+        return
+    rows = np.atleast_1d(np.asarray(factor))
+    diagonal = rows if rows.ndim == 1 else np.diagonal(rows)
+    rows = rows.reshape(len(diagonal), -1)
+    is_usable = np.isfinite(rows).all(axis=1) & (diagonal > 0)
+    if not is_usable.all():
+        first = int(np.argmin(is_usable))
+        value = next((one for one in rows[first] if not np.isfinite(one)), diagonal[first])
+        raise SettingError(
+            f"`{owner}(metric=...)` must be finite, with scales above 0, but coordinate {first} (counted from 0) of "
+            f"the `{type(metric).__name__}` has {value:g}. Give the standard deviation of each coordinate, or "
+            f"the Cholesky factor of a covariance that is positive definite."
+        )

@@ -5,7 +5,7 @@ from typing import Any
 
 from ergonet._checks import LARGEST_COUNT, is_integer, is_number
 from ergonet._errors import SettingError, shown, suggest
-from ergonet.hamiltonian.metric import AbstractMetric
+from ergonet.hamiltonian.metric import AbstractMetric, require_usable
 from ergonet.hamiltonian.registry import METRICS
 
 
@@ -60,8 +60,10 @@ def require_one_of(owner: str, name: str, value: Any, known: Collection[str]) ->
 
 
 def require_metric(owner: str, choice: Any) -> None:
-    """Check for the name of a metric, or a metric."""
-    if not isinstance(choice, AbstractMetric):
+    """Check for the name of a metric, or a metric whose factor is finite and has a positive diagonal."""
+    if isinstance(choice, AbstractMetric):
+        require_usable(owner, choice)
+    else:
         METRICS.entry(choice, owner=owner)
 
 

@@ -14,6 +14,7 @@ from ergonet import (
     HMC,
     MALA,
     MAMS,
+    MCLMC,
     MLP,
     NUTS,
     XHMC,
@@ -26,6 +27,7 @@ from ergonet import (
 )
 from ergonet._errors import SettingError
 from ergonet.hamiltonian.integrator import Composition
+from ergonet.hamiltonian.metric import DenseMetric, DiagonalMetric, GradientDiagonalMetric
 from ergonet.inference.devices import place
 from ergonet.samplers import _settings as check
 from ergonet.samplers.base import run_transition
@@ -77,6 +79,14 @@ def test_both_kernels_refuse(kernel, settings, complaint):
         (lambda: XHMC(step_size=-1.0), r"`XHMC\(step_size=...\)`"),
         (lambda: XHMC(metric="euclid"), r"`XHMC\(metric='euclid'\)` is not known"),
         (lambda: XHMC(target_acceptance=2.0), r"`XHMC\(target_acceptance=...\)`"),
+        (
+            lambda: HMC(metric=DiagonalMetric(jnp.array([1.0, 2.0, 0.0]))),
+            r"`HMC\(metric=\.\.\.\)` must be finite, .* coordinate 2 .* of the `DiagonalMetric` has 0\.",
+        ),
+        (lambda: NUTS(metric=GradientDiagonalMetric(jnp.array([1.0, -3.0]))), "coordinate 1 .* has -3"),
+        (lambda: MCLMC(metric=DiagonalMetric(jnp.array([jnp.inf, 1.0]))), "coordinate 0 .* has inf"),
+        (lambda: NUTS(metric=DenseMetric(jnp.array([[1.0, 0.0], [jnp.nan, 1.0]]))), "coordinate 1 .* has nan"),
+        (lambda: NUTS(metric=DenseMetric(jnp.array([[1.0, 0.0], [5.0, -1.0]]))), "coordinate 1 .* has -1"),
         (lambda: MALA(step_size=-1.0), r"`MALA\(step_size=...\)` must be a finite number above 0, got -1.0"),
         (lambda: MALA(metric="diag"), r"`MALA\(metric='diag'\)` is not known"),
         (lambda: WindowedHMC(num_steps=0), r"`WindowedHMC\(num_steps=...\)` must be an integer of at least 1, got 0"),
