@@ -54,7 +54,7 @@ def recipe_of(choice: Any, needs: WarmupNeeds, num_warmup: int) -> Warmup:
     """Return a recipe unchanged, or the default recipe for None.
 
     Raises:
-        SettingError: `choice` is neither.
+        SettingError: `choice` is neither, or learns the step size in a way that is not for the kernel.
     """
     if choice is None:
         return stan_windows(needs, num_warmup)
@@ -62,7 +62,22 @@ def recipe_of(choice: Any, needs: WarmupNeeds, num_warmup: int) -> Warmup:
         raise SettingError(
             f"`warmup` must be a recipe such as `recipes.step_size_only(kernel.warmup(), 500)`, got {choice!r}."
         )
+    _require_fit(choice, needs)
     return choice
+
+
+def _require_fit(warmup: Warmup, needs: WarmupNeeds) -> None:
+    """Check that a kernel whose step size is learned has what the learners of step sizes aim at."""
+    if isinstance(needs.step_size_aim, EnergyVariance):
+        kind, aim = StepSizeLearner, "an acceptance, which only a kernel with a Metropolis correction has"
+    else:
+        kind, aim = EnergyVarianceLearner, "a size of energy errors, for kernels without a Metropolis correction"
+    learners = (one for stage in warmup.stages for one in stage.learners)
+    if "step_size" in needs.learned and any(isinstance(one, kind) for one in learners):
+        raise SettingError(
+            f"`warmup` has a stage with `{kind.__name__}`, whose aim is {aim}. Make the recipe for the kernel that is "
+            f"sampled, such as `recipes.step_size_only(kernel.warmup(), 500)`."
+        )
 
 
 def stan_windows(needs: WarmupNeeds, num_warmup: int) -> Warmup:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import HMC, MALA, NUTS, RandomWalk, WindowedHMC, recipes
+from ergonet import HMC, MALA, MCLMC, NUTS, RandomWalk, WindowedHMC, recipes
 from ergonet._errors import SettingError
 from ergonet.adaptation.learner import AbstractLearner
 from ergonet.adaptation.length import LengthLearner
@@ -51,6 +51,15 @@ class Lost(AbstractLearner):
 def test_an_impossible_recipe_is_refused(make, complaint):
     with pytest.raises(SettingError, match=complaint):
         make()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "other", "learner"), [(MCLMC(), HMC(), "StepSizeLearner"), (HMC(), MCLMC(), "EnergyVarianceLearner")]
+)
+def test_a_recipe_for_another_kind_of_kernel_is_refused(kernel, other, learner):
+    recipe = recipes.step_size_only(other.warmup(), 50)
+    with pytest.raises(SettingError, match=rf"`warmup` has a stage with `{learner}`, whose aim .* kernel that is"):
+        draw(kernel, warmup=recipe)
 
 
 def test_stages_that_learn_for_a_given_step_size_may_end_with_the_metric():
