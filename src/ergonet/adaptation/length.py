@@ -27,6 +27,7 @@ from ergonet._numbers import Whole
 from ergonet._types import AnyArray, Array, Count, Float
 from ergonet.adaptation.learner import AbstractLearner, Ending, Transition
 from ergonet.samplers.base import State, Tuning
+from ergonet.samplers.common import FIRST_NUM_STEPS
 from ergonet.target.capabilities import quantities
 from ergonet.target.contract import AbstractDensity
 
@@ -70,6 +71,8 @@ class LengthScores(eqx.Module):
 class LengthLearner(AbstractLearner):
     """Tries the candidate lengths in turns and chooses the best at the end of its stage.
 
+    If the transitions tell nothing, because they were too few or none has moved, the length is that without a warm-up.
+
     Attributes:
         fewest_steps: the least number of steps that a trajectory takes, which shorter candidates cost, too.
     """
@@ -90,15 +93,15 @@ class LengthLearner(AbstractLearner):
         return observe(memory, _turn(memory), before, after), tuning
 
     def finish(self, memory: LengthScores, tuning: Tuning, ending: Ending) -> tuple[LengthScores, Tuning]:
-        found = jnp.asarray(CANDIDATES, jnp.int32)[best(moves(memory), self.fewest_steps)]
+        ess = efficiency(moves(memory), self.fewest_steps)
+        found = jnp.where(ess.max() > 0, jnp.asarray(CANDIDATES, jnp.int32)[ess.argmax()], FIRST_NUM_STEPS)
         num_steps = jnp.where(ending.active, found, tuning.num_steps)
         memory = jax.tree.map(lambda leaf: jnp.where(ending.active_next, 0, leaf), memory)  # each stage begins anew
         return memory, eqx.tree_at(lambda one: one.num_steps, tuning, num_steps)
 
     def shared(self, memory: LengthScores, learned: np.ndarray) -> float:
-        if not memory.tries.any():
-            return super().shared(memory, learned)
-        return float(CANDIDATES[best(moves(together(memory)), self.fewest_steps)])
+        ess = efficiency(moves(together(memory)), self.fewest_steps)
+        return float(CANDIDATES[ess.argmax()]) if ess.max() > 0 else super().shared(memory, learned)
 
 
 def _turn(scores: LengthScores) -> Count:
@@ -165,8 +168,8 @@ def _moved(sums: Sequence[np.ndarray], by: np.ndarray) -> np.ndarray:
 # What follows takes arrays of NumPy, for which nothing is compiled, or of JAX.
 
 
-def best(found: Any, fewest_steps: Any = 1) -> Any:
-    """Index of the candidate with the best ESS per gradient, of values or of squares.
+def efficiency(found: Any, fewest_steps: Any = 1) -> Any:
+    """ESS per gradient of each candidate, of values or of squares; 0 if nothing is known of it.
 
     Args:
         found: the `moves` of the candidates.
@@ -175,7 +178,7 @@ def best(found: Any, fewest_steps: Any = 1) -> Any:
     xp = found.__array_namespace__()
     ess = found ** np.array([[2], [1]]) / (2 - found)
     cost = xp.maximum(np.array(CANDIDATES, np.float32), xp.asarray(fewest_steps, dtype=np.float32))
-    return (ess.min(axis=0) / cost).argmax()
+    return ess.min(axis=0) / cost
 
 
 def moves(scores: LengthScores) -> Any:

@@ -8,7 +8,8 @@ import pytest
 import ergonet
 from ergonet import HMC, WindowedHMC
 from ergonet.adaptation import length
-from tests.sampling import gaussian_target
+from ergonet.samplers.common import FIRST_NUM_STEPS
+from tests.sampling import draw, gaussian_target
 
 
 @pytest.mark.slow
@@ -22,7 +23,11 @@ def test_length_scores_pick_a_quarter_period(quarter, chosen):
         after = 50 + np.cos(angle) * (position - 50) + np.sin(angle) * rng.normal(size=4)
         scores = observe(scores, jnp.asarray(turn), jnp.asarray(position, jnp.float32), jnp.asarray(after, jnp.float32))
         position = after
-    assert length.CANDIDATES[length.best(length.moves(scores))] in chosen
+    assert best(scores) in chosen
+
+
+def best(scores):
+    return length.CANDIDATES[length.efficiency(length.moves(scores)).argmax()]
 
 
 def tries(turns):
@@ -73,7 +78,7 @@ def test_chains_together_find_a_length_better_than_each_alone():
     rng, learner, alone, shared = np.random.default_rng(2), length.LengthLearner(), [], []
     for _ in range(12):
         chains = [oscillating(rng, 16, turns=45) for _ in range(4)]
-        learned = np.array([length.CANDIDATES[length.best(length.moves(one))] for one in chains])
+        learned = np.array([best(one) for one in chains])
         alone += [*np.log(learned / 16)]
         shared.append(np.log(learner.shared(stacked(chains), learned) / 16))
     assert np.std(shared) < 0.7 * np.std(alone)
@@ -92,8 +97,19 @@ def test_chains_in_different_places_take_longer_trajectories():
 
 
 def test_chains_that_have_learned_nothing_share_the_mean_of_their_lengths():
-    blank = stacked([length.blank(jnp.zeros(2))] * 3)
-    assert length.LengthLearner().shared(blank, np.array([2, 4, 8])) == pytest.approx(4)
+    blank = length.blank(jnp.zeros(2))
+    stuck = length.observe(blank, jnp.asarray(0), jnp.ones(2), jnp.ones(2))
+    for scores in (blank, stuck):
+        assert length.LengthLearner().shared(stacked([scores] * 3), np.array([2, 4, 8])) == pytest.approx(4)
+
+
+@pytest.mark.filterwarnings("ignore::ergonet._errors.SamplingWarning")
+@pytest.mark.parametrize(("num_warmup", "scale"), [(3, 1.0), (40, 1e-12)])
+def test_a_warmup_that_learns_nothing_leaves_the_first_length(num_warmup, scale):
+    """It has a single transition to learn from, or fourth powers that underflow."""
+    target = gaussian_target(np.full(5, scale, np.float32))
+    samples = draw(HMC(), target=target, num_warmup=num_warmup, init=np.full(5, scale))
+    np.testing.assert_array_equal(samples.tuning["num_steps"], FIRST_NUM_STEPS)
 
 
 def test_every_candidate_gets_a_turn_and_a_stuck_chain_has_not_moved():
