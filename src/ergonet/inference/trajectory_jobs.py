@@ -144,7 +144,7 @@ class TrajectoryJob(AbstractJob):
 
     @property
     def program(self) -> Hashable:
-        return type(self), id(self._plan), id(self.target)
+        return type(self), id(self._plan), id(self.target), self._device, len(self.chains)
 
     @property
     def total(self) -> int:

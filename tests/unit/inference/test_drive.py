@@ -19,10 +19,11 @@ from ergonet.draws.retention import Every, Last
 from ergonet.draws.store import MemoryStore
 from ergonet.execution.threads import worker_pool
 from ergonet.inference import drive as drive_module
+from ergonet.inference.devices import DevicePlace, Placement
 from ergonet.inference.drive import AbstractStopRule, Diverged, TimeLimit, drive
 from ergonet.inference.jobs import AbstractJob, RunPlan
 from ergonet.inference.progress import Silent
-from ergonet.inference.trajectory_jobs import TrajectoryJob, TrajectoryPlan
+from ergonet.inference.trajectory_jobs import TrajectoryJob, TrajectoryPlan, trajectory_jobs
 from ergonet.inference.validation import validate_plugins
 from tests.minibatches import network
 from tests.sampling import Gaussian, draw, gaussian_target, place_in_one_batch
@@ -217,12 +218,24 @@ def plan_of(**settings):
     return RunPlan(**(chosen | settings))
 
 
-def trajectory_job(chain, scale):
+def trajectory_plan():
     kernel = NUTS(max_doublings=5)
-    recipe = ergonet.recipes.recipe_of(None, kernel.warmup(), 40)
-    plan = TrajectoryPlan(kernel, recipe, 1, plan_of())
+    return TrajectoryPlan(kernel, ergonet.recipes.recipe_of(None, kernel.warmup(), 40), 1, plan_of())
+
+
+def trajectory_job(chain, scale):
     target = gaussian_target(np.full(5, scale))
-    return TrajectoryJob(plan, target, chains=(chain,), device=jax.devices()[0], is_batched=False)
+    return TrajectoryJob(trajectory_plan(), target, chains=(chain,), device=jax.devices()[0], is_batched=False)
+
+
+@pytest.mark.parametrize(
+    ("groups", "devices", "count"),
+    [(((0,), (1,)), (0, 0), 1), (((0,), (1,)), (0, 1), 2), (((0, 2), (1, 3)), (0, 0), 1), (((0, 2), (1,)), (0, 0), 2)],
+)
+def test_jobs_of_one_device_and_as_many_chains_share_their_programs(groups, devices, count):
+    placement = Placement(2, groups, tuple(DevicePlace("cpu", index) for index in devices))
+    jobs = trajectory_jobs(trajectory_plan(), gaussian_target(), placement)
+    assert len({job.program for job in jobs}) == count
 
 
 def test_two_chains_of_different_targets_draw_what_each_draws_alone():
