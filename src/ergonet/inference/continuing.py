@@ -46,11 +46,13 @@ class Start:
         if left is None:
             return Start(None, identity)
         require_equal(left.fingerprint, identity)
-        most = recorder.retention.room(max(left.checkpoint.done)) if left.checkpoint else 0
-        if most > (room := recorder.retention.room(plan.num_draws)):
+        most, wanted = max(left.checkpoint.done) if left.checkpoint else 0, plan.num_draws
+        if recorder.retention.newest is None:  # what is stored counts; or else there is always room for the newest
+            most, wanted = (recorder.retention.room(count) for count in (most, wanted))
+        if most > wanted:
             raise SettingError(
-                f"`num_draws`: the stored run has {most} draws of a chain already, more than {room}. Give at least as "
-                f"many, or use what there is by `ergonet.load`."
+                f"`num_draws`: the stored run has {most} draws of a chain already, more than {wanted}. Give at least "
+                f"as many, or use what there is by `ergonet.load`."
             )
         return Start(left, identity)
 

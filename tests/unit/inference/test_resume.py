@@ -211,6 +211,12 @@ def test_more_draws_are_added_to_a_complete_run(whole, tmp_path):
         draw(store=store, num_draws=9, resume=True)
 
 
+def test_a_run_that_keeps_its_last_draws_is_not_shortened(tmp_path):
+    draw(store=tmp_path / NAME, retention=Last(5))
+    with pytest.raises(SettingError, match="`num_draws`: the stored run has 30 draws of a chain already, more than 9"):
+        draw(store=tmp_path / NAME, retention=Last(5), num_draws=9, resume=True)
+
+
 class Presses(Silent):
     """Ctrl-C after the first chunk."""
 
