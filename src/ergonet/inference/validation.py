@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from ergonet._checks import LARGEST_COUNT, is_integer, is_number
-from ergonet._errors import CapabilityError, SettingError
+from ergonet._errors import CapabilityError, SettingError, shown
 from ergonet.adaptation.recipes import check_num_warmup
 from ergonet.draws.callback import AbstractCallback
 from ergonet.draws.memory import plan_chains
@@ -134,7 +134,7 @@ def validate_init(init: Any, dim: int, num_chains: int, kernel: Any) -> np.ndarr
     """Initial values `[chain, dim]` from the user's `[dim]` or `[chain, dim]`; None if none are given.
 
     Raises:
-        SettingError: `init` has another shape, or the kernel cannot start there.
+        SettingError: `init` has another shape or is not real, or the kernel cannot start there.
     """
     positions = None if init is None else _starts(init, dim, num_chains)
     if isinstance(kernel, AbstractKernel):
@@ -143,14 +143,23 @@ def validate_init(init: Any, dim: int, num_chains: int, kernel: Any) -> np.ndarr
 
 
 def _starts(init: Any, dim: int, num_chains: int) -> np.ndarray:
-    positions = np.asarray(init)
+    try:
+        given = np.asarray(init)
+        positions = None if given.dtype.kind == "c" else given.astype(jax.dtypes.canonicalize_dtype(float))
+    except (TypeError, ValueError):  # text, or lists of different lengths
+        positions = None
+    if positions is None:
+        raise SettingError(
+            f"`init` must be an array of real numbers, of shape [{dim}] or [{num_chains}, {dim}] (chain, dim), got "
+            f"{shown(init)}."
+        )
     if positions.shape == (dim,):
-        positions = np.broadcast_to(positions, (num_chains, dim))
+        positions = np.tile(positions, (num_chains, 1))
     if positions.shape != (num_chains, dim):
         raise SettingError(
             f"`init` must have shape [{dim}] or [{num_chains}, {dim}] (chain, dim), got {list(positions.shape)}."
         )
-    return positions.astype(jax.dtypes.canonicalize_dtype(float))
+    return positions
 
 
 def open_store(store: Any, *, resume: bool = False) -> AbstractStore:

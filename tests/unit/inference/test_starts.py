@@ -89,6 +89,12 @@ def test_starts_of_another_shape_are_refused(shape):
         draw(init=np.zeros(shape, np.float32))
 
 
+@pytest.mark.parametrize("init", [[[0.0] * 5, [0.0] * 4], ["a"] * 5, "zeros", np.full(5, 1j), {"w": 1.0}])
+def test_starts_that_are_no_real_numbers_are_refused(init):
+    with pytest.raises(SettingError, match=r"`init` must be an array of real numbers, of shape \[5\] or \[2, 5\]"):
+        draw(init=init)
+
+
 @pytest.mark.parametrize(
     ("x", "y", "complaint"),
     [

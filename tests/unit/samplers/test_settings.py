@@ -171,6 +171,8 @@ WRONG_KINDS = """
         (lambda: NUTS(step_size="big"), "must be a finite number"),
         (lambda: NUTS(criterion=3), "`NUTS(criterion=3)` is not known"),
         (lambda: NUTS(selection=None), "`NUTS(selection=None)` is not known"),
+        (lambda: ergonet.SequentialKernel(NUTS(), ergonet.SGHMC(), after=3), "`SequentialKernel(first=...)` must be a"),
+        (lambda: ergonet.SequentialKernel(ergonet.SGHMC(), "sgld", after=3), "`ergonet.SGHMC()`, got 'sgld'"),
         (lambda: ergonet.XHMC("much"), "`XHMC(delta=...)` must be a finite number above 0"),
         (lambda: HMC(direction=1), "`HMC(direction=1)` is not known"),
         (lambda: HMC(num_steps="8"), "must be an integer"),

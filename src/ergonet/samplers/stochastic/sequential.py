@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ergonet._errors import SettingError
+from ergonet._errors import SettingError, shown
 from ergonet._numbers import integer, like, whole
 from ergonet._types import Array, Position, PRNGKey, Scalar
 from ergonet.draws.statistics import KNOWN_MEAN, Statistic, statistics
@@ -64,10 +64,17 @@ class SequentialKernel(AbstractMinibatchKernel):
             after: number of steps of the first kernel, at least 1.
 
         Raises:
-            SettingError: the kernels differ in batch size, steps per draw or schedule, or only the second has a
-                learning rate.
+            SettingError: one of them is no minibatch kernel, they differ in batch size, steps per draw or schedule, or
+                only the second has a learning rate.
         """
         check.require_integer("SequentialKernel", "after", after, 1)
+        parts: dict[str, Any] = {"first": first, "second": second}
+        for name, kernel in parts.items():
+            if not isinstance(kernel, AbstractMinibatchKernel):
+                raise SettingError(
+                    f"`SequentialKernel({name}=...)` must be a minibatch kernel such as `ergonet.SGHMC()`, got "
+                    f"{shown(kernel)}."
+                )
         for name in ("batch_size", "steps_per_draw", "schedule"):
             one, other = getattr(first, name), getattr(second, name)
             if one != other:
