@@ -154,8 +154,6 @@ class Lines(AbstractProgress):
     def tick(self, tick: Tick) -> None:
         if any(one.phase == WARM_START for one in self._ticks.values()):
             self._ticks = {}  # of a warm start only the newest is shown
-        if not self._ticks:
-            self._began = time.monotonic()  # when the first chunk ends, as compilation comes before it
         self._ticks[tick.job] = tick
         if time.monotonic() - self._last >= SECONDS_BETWEEN_LINES:
             self._report()

@@ -115,7 +115,8 @@ def sample(
         resume: continue the run in `store`, if there is one, or else start it. A run that was killed or stopped, in its
             warm-up too, goes on from its last checkpoint, and a larger `num_draws` adds draws to one that is complete;
             the draws are those of an uninterrupted run, bit for bit. Everything else must be as it was, except
-            `devices`, `executor`, `progress`, `time_limit`, `until` and `stop_when_stuck`.
+            `devices`, `executor`, `progress`, `time_limit`, `until` and `stop_when_stuck`. On accelerators, `devices`
+            must be as it was, too, because the chains of each share a program.
         stop_when_stuck: whether a run stops when every chain stands still or is in a storm of divergences, judged by at
             least 200 draws of each (`stopping.py`); not for minibatch kernels.
 

@@ -3,7 +3,8 @@
 A transition takes `num_steps` steps of the dynamics in `hamiltonian/microcanonical.py`. Before the steps of a time t,
 the direction u is refreshed partially, u <- (u + nu z) / |u + nu z|, z ~ N(0, I), nu = sqrt((e^(2 t / L) - 1) / D), so
 that it decorrelates in a time L, the memory; it is part of the state of the chain. Such a time is as many steps as fit
-into half of the memory, at least one. A step whose energy is not finite is undone, and the direction is reversed.
+into half of the memory, at least one. A step with an energy error above 1000, up or down, or not finite is undone,
+and the direction is reversed.
 
 The draws are *biased* by the step size, since nothing is ever rejected. The step size is learned such that the mean
 square of the energy error of a step, divided by the dimension D, is `energy_variance`. Steps can then be large, and do

@@ -96,7 +96,7 @@ class SequentialKernel(AbstractMinibatchKernel):
 
     @property
     def temperature(self) -> float:
-        """The lower of the two learning rates; 1 if there are none."""
+        """The lower of the two temperatures; that of a kernel without one is 1."""
         return min(getattr(one, "temperature", 1.0) for one in (self.first, self.second))
 
     @property
