@@ -43,8 +43,9 @@ class Elpd:
             unknown.
         monte_carlo_error: standard error of each entry from the finite number of draws, ``[row]``; None: unknown.
         parameters: effective number of parameters by row, ``[row]``; None: unknown.
-        pareto_k: shape of the importance weights of each row, ``[row]``, minus infinity where the row was left out of a
-            fit; None: no importance sampling.
+        pareto_k: shape of the importance weights of each row, ``[row]``; minus infinity where the row was left out of a
+            fit or has the same likelihood at all draws, infinity where it cannot be told (fewer than 25 draws, or the
+            largest weights are equal); None: no importance sampling.
         largest_k: value of `pareto_k` up to which a row is reliable.
     """
 
@@ -177,18 +178,33 @@ def _leave_out(block: np.ndarray) -> Part:
     """Leave-one-out of a chunk, with the Monte Carlo error of Vehtari2017 for self-normalized weights."""
     stats, columns = array_stats(), []
     for row in np.moveaxis(block, -1, 0):
-        likelihood = np.exp(row - row.max())
-        relative = float(stats.ess(likelihood, method="mean", chain_axis=0, draw_axis=1, relative=True))
-        relative = relative if np.isfinite(relative) and relative > 0 else 1.0  # a likelihood that is constant
-        log_weights, k = stats.psislw(row.reshape(-1), r_eff=relative)
+        likelihood, relative = np.exp(row - row.max()), 1.0
+        is_constant = np.ptp(likelihood) < np.finfo(float).resolution
+        if not is_constant:
+            known = float(stats.ess(likelihood, method="mean", chain_axis=0, draw_axis=1, relative=True))
+            relative = known if np.isfinite(known) and known > 0 else relative  # unknown of fewer than 4 draws
+        log_weights, k = (-row.reshape(-1), -math.inf) if is_constant else _smoothed(row.reshape(-1), relative)
         log_weights = log_weights - logsumexp(log_weights)
         value = float(logsumexp(log_weights + row.reshape(-1)))
-        ratio = np.exp(row.reshape(-1) - value)
-        error = np.sqrt(np.sum(np.exp(2 * log_weights) * (ratio - 1) ** 2) / relative)
-        columns.append((value, error, float(logsumexp(row)) - math.log(row.size) - value, float(k)))
+        influences = np.exp(log_weights + row.reshape(-1) - value) - np.exp(log_weights)
+        error = np.sqrt(np.sum(influences**2) / relative)
+        columns.append((value, error, float(logsumexp(row)) - math.log(row.size) - value, k))
     found = np.asarray(columns)
     names = ("pointwise", "monte_carlo_error", "parameters", "pareto_k")
     return {name: found[:, at] for at, name in enumerate(names)}
+
+
+def _smoothed(row: np.ndarray, relative: float) -> tuple[np.ndarray, float]:
+    """Log weights that leave out a row of log likelihoods `[draw]`, and their k: infinite where nothing is smoothed.
+
+    ArviZ raises `ValueError` for fewer than 25 draws, and if the largest weights are all equal, as those of a chain
+    that is stuck.
+    """
+    try:
+        log_weights, k = array_stats().psislw(row, r_eff=relative)
+    except ValueError:
+        return -row, math.inf
+    return log_weights, float(k)
 
 
 def _widely_applicable(block: np.ndarray) -> Part:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import logsumexp
 from sklearn.model_selection import KFold, LeaveOneGroupOut
 
 import ergonet
@@ -195,6 +196,31 @@ def test_an_outlier_has_a_large_k():
     assert found.pareto_k[0] > found.largest_k
     assert found.pareto_k.argmax() == 0
     assert f"{found.unreliable.sum()} of 40 rows not reliable" in str(found)
+
+
+def test_a_row_of_one_likelihood_needs_no_importance_sampling(run):
+    same = dataclasses.replace(run, positions=np.tile(run.positions[:1, :1], (4, 100, 1)))
+    found = comparison.loo(same)
+    np.testing.assert_allclose(found.pointwise, quantities.log_likelihood(same)[0, 0], rtol=1e-6)
+    assert (found.pareto_k == -np.inf).all()
+    assert not found.unreliable.any()
+    np.testing.assert_allclose(found.monte_carlo_error, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", ["few draws", "stuck chain"])
+def test_weights_without_a_tail_are_not_reliable(run, case):
+    """They are used as they are: the harmonic mean of the likelihoods."""
+    positions = run.positions[:, :5].copy() if case == "few draws" else run.positions[:, :100].copy()
+    if case == "stuck chain":
+        positions[0] = 3.0
+    samples = dataclasses.replace(run, positions=positions)
+    found, rows = comparison.loo(samples), quantities.log_likelihood(samples).astype(np.float64).reshape(-1, ROWS)
+    bad = np.isinf(found.pareto_k)
+    assert bad.all() if case == "few draws" else bad.any()
+    assert found.unreliable[bad].all()
+    harmonic = np.log(len(rows)) - logsumexp(-rows, axis=0)
+    np.testing.assert_allclose(found.pointwise[bad], harmonic[bad], rtol=1e-6)
+    assert np.isfinite(found.monte_carlo_error).all()
 
 
 def test_what_cannot_be_estimated_is_refused(run):
