@@ -9,6 +9,7 @@ import numpy as np
 
 from ergonet._errors import DataError
 from ergonet.comparison.criteria import EXACT, Elpd, held_out
+from ergonet.comparison.sources import Known, before_calibration, fitted
 from ergonet.execution.in_process import InProcess
 
 Fit = Callable[[Any, Any], Any]  # from inputs and targets to `Samples` or a fitted estimator
@@ -22,11 +23,12 @@ class _Job:
     x: Any
     y: Any
     left_out: np.ndarray
+    read: Callable[[Any], Known] = fitted
 
     def __call__(self) -> tuple[np.ndarray, np.ndarray | None]:
         """The log densities of the rows that are left out, and their targets."""
         kept = np.setdiff1d(np.arange(len(self.y)), self.left_out)
-        found = held_out(self.fit(_take(self.x, kept), _take(self.y, kept)), *self._rows())
+        found = held_out(self.read(self.fit(_take(self.x, kept), _take(self.y, kept))), *self._rows())
         return found.pointwise, found.observed
 
     def _rows(self) -> tuple[Any, Any]:
@@ -56,7 +58,7 @@ def cross_validate(fit: Fit, x: Any, y: Any, folds: Iterable[Any], *, executor: 
     left_out = _checked([np.asarray(one) for one in folds], len(y))
     if sum(map(len, left_out)) < len(y):
         raise DataError(f"`folds` has {sum(map(len, left_out))} of {len(y)} rows: every row must be left out once.")
-    values, observed = _densities(fit, x, y, left_out, executor)
+    values, observed = _densities([_Job(fit, x, y, rows) for rows in left_out], executor)
     return Elpd("cross-validation", values, observed)
 
 
@@ -71,7 +73,8 @@ def refit(estimate: Elpd, fit: Fit, x: Any, y: Any, *, executor: Executor | None
         executor: runs the fits; None: one after the other, in this process.
 
     Returns:
-        The estimate, with the density of these rows by fits without them; their `pareto_k` is minus infinity.
+        The estimate, with the density of these rows by fits without them, as in `loo` before a temperature and label
+        noise of a classification; their `pareto_k` is minus infinity.
 
     Raises:
         DataError: `y` has another number of rows.
@@ -81,7 +84,8 @@ def refit(estimate: Elpd, fit: Fit, x: Any, y: Any, *, executor: Executor | None
     rows = np.flatnonzero(estimate.unreliable)
     if estimate.pareto_k is None or not len(rows):
         return estimate
-    found, _ = _densities(fit, x, y, [rows[[index]] for index in range(len(rows))], executor)
+    jobs = [_Job(fit, x, y, rows[[index]], before_calibration) for index in range(len(rows))]
+    found, _ = _densities(jobs, executor)
     changed = {"pointwise": estimate.pointwise, "pareto_k": estimate.pareto_k}
     values = {"pointwise": found[rows], "pareto_k": np.full(len(rows), EXACT)}
     if estimate.monte_carlo_error is not None:  # that of a fit is not known, and far smaller
@@ -92,18 +96,16 @@ def refit(estimate: Elpd, fit: Fit, x: Any, y: Any, *, executor: Executor | None
     return replace(estimate, **{name: _with(array, rows, values[name]) for name, array in changed.items()})
 
 
-def _densities(
-    fit: Fit, x: Any, y: Any, left_out: Sequence[np.ndarray], executor: Executor | None
-) -> tuple[np.ndarray, np.ndarray | None]:
+def _densities(jobs: Sequence[_Job], executor: Executor | None) -> tuple[np.ndarray, np.ndarray | None]:
     """The log densities of the rows of all folds, `[row]`, NaN for others; and their targets `[row, target]`."""
-    chosen = InProcess() if executor is None else executor
-    waiting = [chosen.submit(_Job(fit, x, y, rows)) for rows in left_out]
-    values, observed = np.full(len(y), np.nan), None
-    for rows, job in zip(left_out, waiting, strict=True):
-        values[rows], targets = job.result()
+    chosen, count = InProcess() if executor is None else executor, len(jobs[0].y)
+    waiting = [chosen.submit(job) for job in jobs]
+    values, observed = np.full(count, np.nan), None
+    for job, found in zip(jobs, waiting, strict=True):
+        values[job.left_out], targets = found.result()
         if targets is not None:
-            observed = np.full((len(y), targets.shape[1]), np.nan) if observed is None else observed
-            observed[rows] = targets
+            observed = np.full((count, targets.shape[1]), np.nan) if observed is None else observed
+            observed[job.left_out] = targets
     return values, observed
 
 

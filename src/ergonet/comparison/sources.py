@@ -3,11 +3,13 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 
 from ergonet._errors import CapabilityError
 from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.draws.samples import Samples
+from ergonet.models.delegated import Uncalibrated
 from ergonet.models.network_posterior import AbstractNetworkPosterior, BayesianNetwork
 from ergonet.models.tempered import TemperedPosterior
 from ergonet.models.weighting import Weighted
@@ -109,3 +111,22 @@ def fitted(source: Source) -> Known:
     raise CapabilityError(
         f"`source` must be `Samples` or a fitted estimator, got {type(source).__name__}. Call its `fit` first."
     )
+
+
+def before_calibration(source: Source) -> Known:
+    """`fitted`, with class probabilities as they are before a temperature and label noise, as those of `loo` are.
+
+    Raises:
+        CapabilityError: it is none of these, or the samples carry no network.
+    """
+    from ergonet.prediction.predictive import Predictor
+
+    known = fitted(source)
+    return replace(known, model=uncalibrated(Predictor(known.samples, known.model).model))
+
+
+def uncalibrated(model: BayesianNetwork) -> BayesianNetwork:
+    """The network without a temperature and label noise of its class probabilities."""
+    if model.likelihood.calibration is None:
+        return model
+    return eqx.tree_at(lambda one: one.likelihood, model, Uncalibrated(model.likelihood))

@@ -1,4 +1,4 @@
-"""A likelihood that changes another one in part."""
+"""Likelihoods that change another one in part."""
 
 from typing import Any
 
@@ -74,3 +74,11 @@ class Delegated(AbstractLikelihood):
 
     def monitor(self, parameters: Weights, outputs: Outputs) -> Array:
         return self.likelihood.monitor(parameters, outputs)
+
+
+class Uncalibrated(Delegated):
+    """A likelihood without temperature and label noise: predicted class probabilities are those of the posterior."""
+
+    @property
+    def calibration(self) -> None:
+        return None
