@@ -8,12 +8,13 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
-from ergonet.comparison.sources import Known
+from ergonet.comparison.sources import Known, uncalibrated
 from ergonet.draws.samples import Samples
 from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.prediction.calibration import reliability_curve, standard_error, transform_coverage
 from ergonet.prediction.pit import between, cumulative, steps_of
 from ergonet.prediction.predictive import Predictor, predict
+from ergonet.prediction.probabilities import calibrated
 from ergonet.prediction.units import predict_in_units
 
 QUANTITIES: Final = ("log_score", "error", "calibration")
@@ -70,7 +71,10 @@ class HeldOutScores:
 
 @dataclass(frozen=True, eq=False)
 class _Predicted:
-    """What one chain predicts: log densities `[row]`, means or probabilities `[row, ...]`, ends of the transform."""
+    """What one chain predicts: log densities `[row]`, means or probabilities `[row, ...]`, ends of the transform.
+
+    Class probabilities are those before a temperature and label noise, which are for the average of all chains.
+    """
 
     weight: float
     log_density: PerRow
@@ -86,13 +90,15 @@ def score_rows(known: Known, x: Any, y: Any) -> HeldOutScores:
         DataError: the rows cannot be used.
     """
     samples, model = known.samples, Predictor(known.samples, known.model).model
-    chains = [_predicted(_chain(samples, number), model, known, x, y) for number in range(samples.num_chains)]
-    chains = [one for one in chains if one.weight > 0]
+    calibration, raw = model.likelihood.calibration, uncalibrated(model)
+    counts = np.flatnonzero(samples.weights().any(axis=1))  # a chain of weight 0 predicts nothing
+    chains = [_predicted(_chain(samples, int(number)), raw, known, x, y) for number in counts]
     is_classes = model.likelihood.is_classification
     truth = np.asarray(y).astype(np.int64) if is_classes else known.in_units(y)
-    found, by_chance = _figures(chains, truth)
+    found, by_chance = _figures(chains, truth, calibration)
     if len(chains) > 1:
-        left = [_figures([*chains[:number], *chains[number + 1 :]], truth)[0] for number in range(len(chains))]
+        rest = [[*chains[:number], *chains[number + 1 :]] for number in range(len(chains))]
+        left = [_figures(others, truth, calibration)[0] for others in rest]
         found = {
             name: replace(one, chance=_jackknife([other[name].value for other in left])) for name, one in found.items()
         }
@@ -130,22 +136,30 @@ def _predicted(samples: Samples, model: BayesianNetwork, known: Known, x: Any, y
     )
 
 
-def _figures(chains: Sequence[_Predicted], truth: np.ndarray) -> tuple[dict[str, Figure], float]:
-    """The scores of the average of some chains, and the calibration error to expect by chance."""
+def _figures(
+    chains: Sequence[_Predicted], truth: np.ndarray, calibration: tuple[Any, Any] | None
+) -> tuple[dict[str, Figure], float]:
+    """The scores of the average of some chains, and the calibration error to expect by chance.
+
+    `calibration` is the temperature and the label noise of the average, if it has any.
+    """
     shares = np.array([one.weight for one in chains]) / sum(one.weight for one in chains)
     density = logsumexp(np.stack([one.log_density for one in chains]), axis=0, b=shares[:, None])
     mean = np.tensordot(shares, np.stack([one.mean for one in chains]), axes=1)
+    if calibration is not None:
+        mean, density = calibrated(mean, density, calibration)
+        assert density is not None  # as it was given
     score = Figure(float(density.mean()), density)
     ends = [one.ends for one in chains if one.ends is not None]
     if not ends:
         wrong = (mean.argmax(axis=1) != truth).astype(np.float64)
-        calibration, by_chance = _of_probabilities(mean / mean.sum(axis=1, keepdims=True), truth)
-        return {"log_score": score, "error": Figure(float(wrong.mean()), wrong), "calibration": calibration}, by_chance
+        gap, by_chance = _of_probabilities(mean / mean.sum(axis=1, keepdims=True), truth)
+        return {"log_score": score, "error": Figure(float(wrong.mean()), wrong), "calibration": gap}, by_chance
     squares = np.square(mean - truth).mean(axis=1)
     root = float(np.sqrt(squares.mean()))
     error = Figure(root, squares / (2 * root) if root > 0 else np.zeros_like(squares))
-    calibration, by_chance = _of_transform(between(np.tensordot(shares, np.stack(ends), axes=1)).T)
-    return {"log_score": score, "error": error, "calibration": calibration}, by_chance
+    gap, by_chance = _of_transform(between(np.tensordot(shares, np.stack(ends), axes=1)).T)
+    return {"log_score": score, "error": error, "calibration": gap}, by_chance
 
 
 def _of_probabilities(probabilities: np.ndarray, truth: np.ndarray) -> tuple[Figure, float]:

@@ -30,7 +30,7 @@ from ergonet.models.weighting import unweighted
 from ergonet.prediction.chunks import SIMULATED_ROWS, Rows, draw_chunks, held_chunks, readable
 from ergonet.prediction.members import MemberDensities
 from ergonet.prediction.moments import Moments, part_of, unpacked
-from ergonet.prediction.probabilities import entropy_of, log_with_label_noise, power, with_label_noise
+from ergonet.prediction.probabilities import calibrated, entropy_of
 from ergonet.prediction.quantiles import mixture_quantiles
 
 QUANTILE_BYTES = 128 * 2**20  # limit on the outputs of all draws for one chunk of rows, which quantiles need
@@ -247,12 +247,8 @@ def join(
     if model.likelihood.is_classification:
         expected = rows("entropy")
         if (calibration := model.likelihood.calibration) is not None:
-            temperature, label_noise = map(float, calibration)
-            powers, log_sum = power(mean, 1 / temperature)
-            stated = with_label_noise(powers, label_noise)
+            stated, log_density = calibrated(mean, log_density, calibration)
             expected = expected * entropy_of(stated) / np.maximum(entropy_of(mean), np.finfo(mean.dtype).tiny)
-            if log_density is not None:
-                log_density = log_with_label_noise(log_density / temperature - log_sum, label_noise, mean.shape[1])
             mean = stated
         return Prediction(
             mean=mean,

@@ -1,5 +1,7 @@
 """Class probabilities as arrays: how they are stated under a temperature and label noise, and their entropy."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp, xlogy
@@ -31,6 +33,24 @@ def log_with_label_noise(
     if label_noise == 0:
         return log_probability
     return np.logaddexp(np.log1p(-label_noise) + log_probability, np.log(label_noise / num_classes))
+
+
+def calibrated(
+    probabilities: Probabilities, log_density: Float[np.ndarray, "rows"] | None, calibration: tuple[Any, Any]
+) -> tuple[Probabilities, Float[np.ndarray, "rows"] | None]:
+    """Averages over draws as they are stated.
+
+    Args:
+        probabilities: averages over draws.
+        log_density: logarithm of the average probability of the class of each row; None: it is not known.
+        calibration: temperature and label noise.
+    """
+    temperature, label_noise = map(float, calibration)
+    powers, log_sum = power(probabilities, 1 / temperature)
+    if log_density is not None:
+        classes = probabilities.shape[1]
+        log_density = log_with_label_noise(log_density / temperature - log_sum, label_noise, classes)
+    return with_label_noise(powers, label_noise), log_density
 
 
 def entropy_of(probabilities: Probabilities) -> Float[np.ndarray, "rows"]:

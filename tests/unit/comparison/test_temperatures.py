@@ -9,8 +9,11 @@ from scipy import stats
 
 from ergonet import MLP, BayesianNetwork, Samples, comparison, likelihoods, priors, tempered
 from ergonet._errors import EstimateError, SettingError
-from ergonet.comparison.scored import Figure, HeldOutScores
+from ergonet.comparison.scored import Figure, HeldOutScores, score_rows
+from ergonet.comparison.sources import Known
 from ergonet.comparison.temperatures import FALSE_ALARM, TemperatureSweep, sweep_of
+from ergonet.prediction.calibration import reliability_curve
+from ergonet.prediction.predictive import predict
 
 NOISE, SCALE, ROWS, NEW = 0.5, 1.3, 30, 400
 TEMPERATURES = (0.01, 0.3, 3.0)
@@ -182,3 +185,22 @@ def test_a_row_without_a_density_is_named():
     jobs = {1.0: lambda: made_up(np.full((1, 5), -np.inf)).scores[0]}
     with pytest.raises(EstimateError, match="At T = 1 a held-out row"):
         sweep_of(jobs)
+
+
+def test_class_probabilities_are_averaged_over_chains_before_temperature_and_label_noise():
+    """As predictions are; and a chain of weight 0 has no part in them."""
+    rng = np.random.default_rng(1)
+    x, labels = rng.normal(size=(50, 3)).astype(np.float32), rng.integers(0, 3, 50)
+    model = BayesianNetwork(MLP((3, 3)), priors.Normal(1.0), likelihoods.Categorical(temperature=2.0, label_noise=0.1))
+    weight = np.array([[1.0], [3.0], [0.0]]) * np.ones((1, 20))
+    positions = 2 * rng.normal(size=(3, 1, model.dim)) + 0.1 * rng.normal(size=(3, 20, model.dim))
+    target = model.condition(x, labels)
+    samples = Samples(positions.astype(np.float32), {"weight": weight}, {}, {}, {}, {}, {}, target)
+    found, direct = score_rows(Known(samples, model, None), x, labels), predict(samples, x, y=labels)
+    np.testing.assert_allclose(found.figures["log_score"].rows, np.asarray(direct.log_density), rtol=1e-5)
+    curve = reliability_curve(direct.mean, labels)
+    assert found.figures["calibration"].value == pytest.approx(curve.expected_calibration_error, abs=1e-5)
+    alone = Samples(samples.positions[:2], {"weight": weight[:2]}, {}, {}, {}, {}, {}, target)
+    assert score_rows(Known(alone, model, None), x, labels).figures["log_score"].chance == pytest.approx(
+        found.figures["log_score"].chance
+    )
