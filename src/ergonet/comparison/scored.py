@@ -57,7 +57,7 @@ class HeldOutScores:
         num_rows: rows.
         num_chains: chains of the draws.
         max_rhat: largest R-hat of the monitored predictions; NaN with one chain.
-        divergences: number of divergent transitions.
+        divergences: number of draws with a divergent transition.
     """
 
     figures: dict[str, Figure]

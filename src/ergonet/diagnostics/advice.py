@@ -225,9 +225,9 @@ def _few_draws(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> li
     return [Finding(problem=True, sentence=sentence)]
 
 
-def _energy(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
+def _energy(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
     smallest = number(diagnostics, "min_ebfmi")
-    if not smallest < SMALLEST_E_BFMI:
+    if not smallest < SMALLEST_E_BFMI or thin_of(metrics) > 1:  # of thinned draws, only older runs have it
         return []
     return [
         Finding(
@@ -240,15 +240,16 @@ def _energy(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list
     ]
 
 
-def _saturation(_metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
-    fraction = number(diagnostics, "max_tree_depth_fraction")
-    if not fraction > LARGEST_SATURATED_FRACTION:
+def _saturation(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> list[Finding]:
+    fraction, thin = number(diagnostics, "max_tree_depth_fraction"), thin_of(metrics)
+    if not 1 - (1 - fraction) ** (1 / thin) > LARGEST_SATURATED_FRACTION:  # of trajectories, if they are independent
         return []
+    who = "of the trajectories" if thin == 1 else "of the draws contain a trajectory that"
     return [
         Finding(
             problem=False,
             subject=COST,
-            sentence=f"{100 * fraction:.0f} % of the trajectories reached the maximum tree depth: "
+            sentence=f"{100 * fraction:.0f} % {who} reached the maximum tree depth: "
             "the draws are valid, but more correlated than necessary. Allow one more doubling "
             "(`max_doublings`), or use a longer warm-up.",
         )
@@ -370,12 +371,19 @@ _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], .
 )
 
 
+def thin_of(metrics: Mapping[str, Any]) -> float:
+    """Transitions for each stored draw, 1 if it is not known; above, statistics are those of several transitions."""
+    thin = number(metrics, "thin")
+    return thin if thin > 1 else 1.0
+
+
 def _share(count: float, metrics: Mapping[str, Any]) -> str:
-    chains, draws = number(metrics, "num_chains"), number(metrics, "num_draws")
-    total = chains * draws * number({"thin": 1, **metrics}, "thin")
+    """The subject of a sentence: so many transitions or, where draws are thinned, draws with such a transition."""
+    is_thinned, total = thin_of(metrics) > 1, number(metrics, "num_chains") * number(metrics, "num_draws")
+    name, end = ("draw", f" contain{'s' if count == 1 else ''} a transition that") if is_thinned else ("transition", "")
     if not math.isfinite(total) or total < count:
-        return f"{count:.0f} transitions" if count != 1 else "1 transition"
-    return f"{count:.0f} of {total:.0f} transitions ({100 * count / total:.2g} %)"
+        return f"{count:.0f} {name}{'' if count == 1 else 's'}{end}"
+    return f"{count:.0f} of {total:.0f} {name}s ({100 * count / total:.2g} %){end}"
 
 
 def _rounded_up(factor: float) -> str:

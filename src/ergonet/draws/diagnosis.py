@@ -81,7 +81,7 @@ def _of_trajectories(record: Record) -> dict[str, Any]:
         found["mean_steps_per_draw"] = float(np.mean(mean_per_draw(stats["n_steps"])))
     if "energy_variance" in stats:
         found["energy_variance"] = float(stats["energy_variance"].mean())
-    if has_momentum(stats):
+    if has_momentum(stats) and record.about.get("thin", 1) == 1:  # it is about changes from transition to transition
         found["min_ebfmi"] = float(np.min(e_bfmi(stats["energy"])))
     return found
 

@@ -50,20 +50,24 @@ def transitions_plot(
     num_steps: np.ndarray,
     *,
     target_acceptance: float | None = None,
+    thin: int = 1,
     axes: Sequence[Axes] | None = None,
 ) -> list[Axes]:
-    """Plot histograms of the acceptance and of the number of leapfrog steps per transition.
+    """Plot histograms of the acceptance and of the number of leapfrog steps per transition, or per thinned draw.
 
     Args:
-        acceptance_rate: acceptance statistic of each transition, ``[chain, draw]``, 0 to 1.
-        num_steps: leapfrog steps of each transition, ``[chain, draw]``.
+        acceptance_rate: acceptance statistic of each transition, of thinned draws of the last, ``[chain, draw]``, 0 to
+            1.
+        num_steps: leapfrog steps of each draw, ``[chain, draw]``.
         target_acceptance: target of the warm-up, or None.
+        thin: transitions per draw, at least 1.
         axes: two axes to draw on; None makes a new figure.
 
     Returns:
         The axes of the acceptance and the axes of the steps.
     """
     upper, lower = canvas.several_axes(axes, 2, 1, height=3.6)
+    unit = "transition" if thin == 1 else "draw"
     accepted = canvas.finite(acceptance_rate)
     if accepted.size:
         upper.hist(accepted, bins=list(np.linspace(0, 1, 26)), color=canvas.SERIES[0], alpha=0.8)
@@ -72,7 +76,7 @@ def transitions_plot(
             upper.axvline(target_acceptance, color=canvas.GOOD, linewidth=1.4, linestyle=(0, (3, 2)), label="aim")
         upper.set_xlim(0, 1)
         upper.set_xlabel("acceptance")
-        upper.set_ylabel("transitions")
+        upper.set_ylabel(f"{unit}s")
         upper.yaxis.set_major_locator(MaxNLocator(3, integer=True))
         canvas.legend(upper, columns=2, above=True)
     else:
@@ -87,8 +91,8 @@ def transitions_plot(
             lower.bar(positions, counts, width=0.7, color=canvas.SERIES[0], alpha=0.8)
             skip = -(-len(different) // 10)
             lower.set_xticks(positions[::skip], [f"{number:g}" for number in different[::skip]])
-        lower.set_xlabel("leapfrog steps per transition")
-        lower.set_ylabel("transitions")
+        lower.set_xlabel(f"leapfrog steps per {unit}")
+        lower.set_ylabel(f"{unit}s")
         lower.yaxis.set_major_locator(MaxNLocator(3, integer=True))
     else:
         canvas.say_instead(lower, "No number of steps was recorded.")

@@ -6,6 +6,7 @@ import numpy as np
 
 from ergonet import plots
 from ergonet.diagnostics import e_bfmi
+from ergonet.diagnostics.advice import thin_of
 from ergonet.diagnostics.energy import has_momentum
 from ergonet.report import ensemble, function_space, wording
 from ergonet.report.pictures import Picture, draw
@@ -24,7 +25,7 @@ def pictures(record: RunRecord) -> list[Picture]:
     if _has_draws(stats.get("lp")):
         made.append(_trace(stats["lp"], early.get("lp")))
         made.append(_ranks(stats["lp"], "ranks-lp", "the log posterior"))
-    if _has_draws(stats.get("energy")) and has_momentum(stats):
+    if _has_energies(record):
         made.append(_energies(stats["energy"]))
     if _has_draws(stats.get("acceptance_rate")):
         made.append(_transitions(record))
@@ -42,8 +43,9 @@ def by_chain(record: RunRecord) -> dict[str, Any] | None:
     if _has_draws(stats.get("n_steps")):
         columns.append(("steps per draw", [wording.number(float(np.mean(chain))) for chain in stats["n_steps"]]))
     if _has_draws(stats.get("diverging")):
-        columns.append(("divergences", [str(int(np.sum(chain))) for chain in stats["diverging"]]))
-    if _has_draws(stats.get("energy")) and has_momentum(stats):
+        name = "divergences" if thin_of(record.metrics) == 1 else "draws with divergences"
+        columns.append((name, [str(int(np.sum(chain))) for chain in stats["diverging"]]))
+    if _has_energies(record):
         columns.append(("E-BFMI", [wording.number(float(value), 2) for value in e_bfmi(stats["energy"])]))
     columns.extend(ensemble.columns(record.metrics, int(record.metrics.get("num_chains") or 0)))
     if not columns:
@@ -57,6 +59,12 @@ def by_chain(record: RunRecord) -> dict[str, Any] | None:
 
 def _has_draws(values: np.ndarray | None) -> bool:
     return values is not None and values.ndim == 2 and values.size > 0
+
+
+def _has_energies(record: RunRecord) -> bool:
+    """Whether there are energies of all transitions, which E-BFMI needs."""
+    is_thinned = thin_of(record.metrics) > 1
+    return not is_thinned and _has_draws(record.stats.get("energy")) and has_momentum(record.stats)
 
 
 def _ranks(values: np.ndarray, name: str, what: str) -> Picture:
@@ -105,12 +113,16 @@ def _transitions(record: RunRecord) -> Picture:
     accepted = record.stats["acceptance_rate"]
     steps = record.stats.get("n_steps", np.empty((len(accepted), 0)))
     target = wording.real(record.metrics.get("diagnostics") or {}, "target_acceptance")
+    thin = int(thin_of(record.metrics))
     return Picture(
         title="Is the step size right, and what does a draw cost?",
         svg=draw(
             "transitions",
-            lambda: plots.transitions_plot(accepted, steps, target_acceptance=target)[0],
+            lambda: plots.transitions_plot(accepted, steps, target_acceptance=target, thin=thin)[0],
         ),
         caption="The mean acceptance should be near its target; the number of steps shows the cost of each draw.",
-        alternative=f"Histograms of acceptance, mean {np.mean(accepted):.2f}, and of leapfrog steps per transition.",
+        alternative=(
+            f"Histograms of acceptance, mean {np.mean(accepted):.2f}, and of leapfrog steps per "
+            f"{'transition' if thin == 1 else 'draw'}."
+        ),
     )

@@ -188,6 +188,7 @@ def trust_cards(record: RunRecord) -> list[Card]:
     found, cards = _table(record.metrics, "diagnostics"), []
     needed = float(needed_ess(record.metrics))
     coldest, hottest = advice.KINETIC_TEMPERATURES
+    unstable = "trajectories that" if advice.thin_of(record.metrics) == 1 else "draws with a trajectory that"
     scales_rhat, scales_ess = limits_of_scales(record.metrics)
     entries = (
         ("max_rhat_function", "R-hat of predictions", 3, (-math.inf, advice.LARGEST_RHAT),
@@ -198,7 +199,7 @@ def trust_cards(record: RunRecord) -> list[Card]:
          f"do the chains agree about scales of weights and noise? at most {scales_rhat}"),
         ("min_ess_bulk_scales", "Effective draws of scales", 0, (float(scales_ess), math.inf),
          f"for the worst learned scale; at least {scales_ess}"),
-        ("divergences", "Divergences", 0, (0.0, 0.0), "trajectories that became unstable; should be 0"),
+        ("divergences", "Divergences", 0, (0.0, 0.0), f"{unstable} became unstable; should be 0"),
         ("min_ebfmi", "E-BFMI", 2, (advice.SMALLEST_E_BFMI, math.inf),
          f"does each chain reach all energies? at least {advice.SMALLEST_E_BFMI}"),
         ("mean_kinetic_temperature", "Kinetic temperature", 2, (coldest, hottest),

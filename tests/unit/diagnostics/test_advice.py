@@ -119,5 +119,13 @@ def test_what_was_not_measured_is_not_judged(metrics):
     assert diagnostics.advise(metrics) == []
 
 
-def test_thinned_draws_count_all_transitions():
-    assert "of 10000 transitions" in diagnostics.advise(planted({"divergences": 5}, thin=5))[0]
+def test_what_is_said_of_thinned_draws_is_said_of_draws():
+    """Each has the statistics of several transitions: whether any diverged, and the deepest tree."""
+    (said,) = diagnostics.advise(planted({"divergences": 5}, thin=5))
+    assert said.startswith("5 of 2000 draws (0.25 %) contain a transition that diverged")
+    (said,) = diagnostics.advise(planted({"nonfinite": 1}, thin=5))
+    assert said.startswith("1 of 2000 draws (0.05 %) contains a transition that reached a point")
+    assert diagnostics.advise(planted({"max_tree_depth_fraction": 0.2}, thin=5)) == []
+    (said,) = diagnostics.advise(planted({"max_tree_depth_fraction": 0.3}, thin=5))
+    assert said.startswith("30 % of the draws contain a trajectory that reached the maximum tree depth")
+    assert diagnostics.advise(planted({"min_ebfmi": 0.1}, thin=5)) == []

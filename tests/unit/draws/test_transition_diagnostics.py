@@ -81,6 +81,7 @@ def test_energies_are_judged_where_there_is_a_momentum():
     assert draw(KERNELS["mala"], num_warmup=0).diagnostics()["min_ebfmi"] > 0
     walk = draw(KERNELS["random walk"], num_warmup=0)
     assert "min_ebfmi" not in walk.diagnostics()
+    assert "min_ebfmi" not in draw(KERNELS["mala"], num_warmup=0, thin=4).diagnostics()
     assert not any("energy" in sentence for sentence in diagnostics.advise({"diagnostics": walk.diagnostics()}))
 
 

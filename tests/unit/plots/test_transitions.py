@@ -52,6 +52,12 @@ def test_transitions_count_all_and_mark_mean_and_aim():
     assert [label.get_text() for label in lower.get_xticklabels()] == ["3", "7", "15"]
 
 
+def test_steps_of_thinned_draws_are_per_draw():
+    upper, lower = plots.transitions_plot(np.full((2, 9), 0.8), np.full((2, 9), 28), thin=4)
+    assert lower.get_xlabel() == "leapfrog steps per draw"
+    assert upper.get_ylabel() == lower.get_ylabel() == "draws"
+
+
 def test_many_different_lengths_become_a_histogram():
     steps = np.arange(400).reshape(4, 100)
     _, lower = plots.transitions_plot(np.full((4, 100), 0.8), steps)

@@ -1,6 +1,7 @@
 """Text of the report can be read: by its contrast, and by what each picture says of itself."""
 
 import re
+from dataclasses import replace
 from importlib import resources
 
 import pytest
@@ -88,3 +89,16 @@ def test_the_report_of_many_rows_and_targets_is_small(tmp_path):
 
     record = regression_record(rows=20_000, targets=3)
     assert write_report(record, tmp_path / "report.html").stat().st_size < MOST_BYTES
+
+
+def test_statistics_of_thinned_draws_are_not_those_of_transitions():
+    """E-BFMI is about changes between transitions; a draw diverges if one of its transitions does."""
+    record = regression_record()
+    thinned = replace(record, metrics={**record.metrics, "thin": 4})
+    names = {name: mixing.by_chain(one)["names"] for name, one in (("all", record), ("thinned", thinned))}
+    assert {"E-BFMI", "divergences"} <= set(names["all"])
+    assert {"E-BFMI", "divergences"}.isdisjoint(names["thinned"])
+    assert "draws with divergences" in names["thinned"]
+    titles = [one.title for one in mixing.pictures(thinned)]
+    assert "Can every transition reach every energy?" not in titles
+    assert mixing.pictures(thinned)[-1].alternative.endswith("leapfrog steps per draw.")
