@@ -40,7 +40,7 @@ class Explained:
     """A fitted model with a few of its draws.
 
     Attributes:
-        samples: draws of equal weight, at most 256 in all.
+        samples: draws of equal weight, at most 256, as one chain.
         model: the network.
         preprocessing: from the user's columns to network inputs; None: inputs are those of the network.
         labels: class labels in the order of the probabilities, as the user gives them; empty for a regression.
@@ -163,10 +163,11 @@ def chosen(inputs: Sequence[Input], names: Sequence[str] | str | None) -> tuple[
 
 
 def few(samples: Samples) -> Samples:
-    """At most `MOST_DRAWS` draws of all chains, spread evenly over the weights of each chain's draws."""
-    chosen = spread_draws(samples.weights(), max(1, MOST_DRAWS // samples.num_chains))
-    positions = [_picked(samples, chain, index) for chain, index in enumerate(chosen)]
-    return replace(samples, positions=np.stack(positions), stats={})
+    """At most `MOST_DRAWS` draws of all chains as one chain, spread evenly over the weights of all draws."""
+    (chosen,) = spread_draws(samples.weights().reshape(1, -1), MOST_DRAWS)
+    chains, draws = np.divmod(chosen, samples.num_draws)
+    positions = [_picked(samples, int(chain), draws[chains == chain]) for chain in np.unique(chains)]
+    return replace(samples, positions=np.concatenate(positions)[None], stats={})
 
 
 def _picked(samples: Samples, chain: int, chosen: np.ndarray) -> np.ndarray:

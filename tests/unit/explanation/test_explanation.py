@@ -170,6 +170,17 @@ def test_draws_are_few_and_spread_over_their_weights():
     assert not found.stats
 
 
+def test_chains_have_draws_in_proportion_to_their_weights():
+    """As parts of a space have, of which one may have almost all the mass."""
+    positions = np.arange(4.0)[:, None, None].repeat(100, axis=1)
+    weights = np.array([0.0, 1.0, 6.0, 1.0])[:, None].repeat(100, axis=1)
+    found = few(samples_of(positions, stats={"weight": weights}))
+    assert found.positions.shape == (1, 256, 1)
+    assert [int((found.positions == chain).sum()) for chain in range(4)] == [0, 32, 192, 32]
+    every = few(samples_of(positions[:, :9]))
+    np.testing.assert_array_equal(every.positions[0, :, 0], np.arange(4.0).repeat(9))
+
+
 def test_what_cannot_be_explained_is_said():
     samples, x = linear()
     with pytest.raises(SettingError, match=r"`columns`: 'x9' is no input\. .*Known: x0, x1, x2"):
