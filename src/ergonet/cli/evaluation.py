@@ -155,8 +155,6 @@ def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[
     """
     import jax
 
-    from ergonet.models.embedding import EmbeddedMLP
-
     chosen = spread_draws(samples.weights(), MOST_SCALE_DRAWS)
     chains = np.arange(samples.num_chains)[:, None]
     draws = {name: values[chains, chosen] for name, values in samples.scales().items()}
@@ -171,8 +169,7 @@ def learned_scales(samples: Samples, model: Any, inputs: Sequence[str]) -> dict[
         "scale_prior": np.stack([np.asarray(prior[name]) for name in draws], axis=-1),
     }
     if relevance is not None:
-        names = model.network.names(inputs) if isinstance(model.network, EmbeddedMLP) else inputs
-        found |= {"input_names": np.asarray(names), "input_draws": relevance}
+        found |= {"input_names": np.asarray(inputs), "input_draws": relevance}
     return found
 
 

@@ -83,13 +83,11 @@ class Explained:
         found = preprocessing.classes if labels is None else np.asarray(labels).tolist()
         return cls(few(samples), model, preprocessing, tuple(found))
 
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """Names of the network inputs."""
+    def input_names(self, count: int) -> tuple[str, ...]:
+        """Names of so many network inputs."""
         if self.preprocessing is not None:
             return self.preprocessing.encoded_names
-        weight = self.model.network.leaves().get("layers.0.weight")
-        return () if weight is None else tuple(f"x{index}" for index in range(weight.shape[-1]))
+        return tuple(f"x{index}" for index in range(count))
 
     def columns(self, count: int) -> tuple[Input, ...]:
         """The user's columns, for a network of so many inputs."""
@@ -112,8 +110,9 @@ class Explained:
             if encoder is None or encoder.kind != DATE:
                 found.append(column)
                 continue
+            names = self.input_names(count)
             parts = column.indices[: len(encoder.parts)]  # without the flag of missing dates
-            found += [Input(self.input_names[index], (index,)) for index in parts]
+            found += [Input(names[index], (index,)) for index in parts]
         return tuple(found)
 
     def scaled(self, x: Any) -> np.ndarray:

@@ -20,8 +20,9 @@ class Relevance:
     """Learned scales of the inputs.
 
     Attributes:
-        names: the network inputs, `[input]`; a category has its own, such as `city=Bern`.
-        draws: standard deviation of the weights out of each input, `[draw, input]`.
+        names: the network inputs, `[input]`; a category has its own, such as `city=Bern`, unless it has an embedding.
+        draws: standard deviation of the weights out of each input, `[draw, input]`; of an embedding, the root mean
+            square over its numbers.
     """
 
     names: tuple[str, ...]
@@ -56,9 +57,9 @@ def input_relevance(fitted: Any) -> Relevance:
         )
     positions = explained.samples.positions
     draws = np.asarray(_scales(explained.model, jnp.asarray(positions.reshape(-1, positions.shape[-1]))))
-    return Relevance(explained.input_names, draws)
+    return Relevance(explained.input_names(draws.shape[1]), draws)
 
 
 @eqx.filter_jit
 def _scales(model: BayesianNetwork, positions: Array) -> Array:
-    return jax.vmap(lambda position: model.scales(position)[model.relevance])(positions)
+    return jax.vmap(lambda position: model.network.of_inputs(model.scales(position)[model.relevance]))(positions)

@@ -6,10 +6,11 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
 from ergonet._errors import SettingError
 from ergonet._types import AnyArray, Array, Float
-from ergonet.models.network import MLP, AbstractNetwork, Leaf, Weights
+from ergonet.models.network import EMBEDDINGS, MLP, AbstractNetwork, Leaf, Weights
 
 
 class EmbeddedMLP(AbstractNetwork):
@@ -59,15 +60,9 @@ class EmbeddedMLP(AbstractNetwork):
         """Number of network inputs, indices included."""
         return self.perceptron.sizes[0] - sum(self.widths) + len(self.levels)
 
-    def names(self, inputs: Sequence[str]) -> list[str]:
-        """Names of the inputs of the perceptron, from those of the network: ``station 1``, ``station 2``, ..."""
-        plain, indices = inputs[: -len(self.levels)], inputs[-len(self.levels) :]
-        parts = zip(indices, self.widths, strict=True)
-        return [*plain, *(f"{name} {part + 1}" for name, count in parts for part in range(count))]
-
     def leaves(self) -> dict[str, Leaf]:
         tables = zip(self.levels, self.widths, strict=True)
-        found = {f"embeddings.{i}.weight": Leaf(shape=shape, fan_in=1) for i, shape in enumerate(tables)}
+        found = {f"{EMBEDDINGS}{i}.weight": Leaf(shape=shape, fan_in=1) for i, shape in enumerate(tables)}
         return found | self.perceptron.leaves()
 
     def prepare(self, x: AnyArray) -> Any:
@@ -83,8 +78,14 @@ class EmbeddedMLP(AbstractNetwork):
 
     def apply(self, weights: Weights, inputs: Array) -> Float[Array, "outputs rows"]:
         plain, indices = inputs[: -len(self.levels)], inputs[-len(self.levels) :].astype(jnp.int32)
-        found = [weights[f"embeddings.{i}.weight"].T[:, index] for i, index in enumerate(indices)]
+        found = [weights[f"{EMBEDDINGS}{i}.weight"].T[:, index] for i, index in enumerate(indices)]
         return self.perceptron.apply(weights, jnp.concatenate([plain, *found]))
+
+    def of_inputs(self, scales: Float[Array, "units"]) -> Float[Array, "inputs"]:
+        """Of an index, the root mean square over the numbers that replace it, whose order has no meaning."""
+        starts = np.cumsum([len(scales) - sum(self.widths), *self.widths])[:-1]
+        plain, *numbers = jnp.split(scales, starts)
+        return jnp.concatenate([plain, *(jnp.sqrt(jnp.mean(one**2, keepdims=True)) for one in numbers)])
 
 
 def width(levels: int) -> int:

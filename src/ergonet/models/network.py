@@ -23,6 +23,8 @@ from ergonet.models.registry import ACTIVATIONS
 Weights = Mapping[str, Array]
 SMALL_PRODUCT = 2048  # multiplications; on a CPU, calling a matrix product costs more than this many
 DIRECT = "direct.weight"  # path of the weights from inputs to outputs
+FIRST = ("layers.0.weight",)  # path of the weights of the first layer, alone in a block of the prior
+EMBEDDINGS = "embeddings."  # start of the paths of embeddings, which come before the first layer
 MOST_WEIGHTS = 2**31 - 1  # positions are indexed by 32 bits
 
 
@@ -75,6 +77,10 @@ class AbstractNetwork(eqx.Module):
     @abc.abstractmethod
     def apply(self, weights: Weights, inputs: Array) -> Float[Array, "outputs rows"]:
         """Outputs for prepared inputs."""
+
+    def of_inputs(self, scales: Float[Array, "units"]) -> Float[Array, "inputs"]:
+        """The scale of each input of the network, from those of what the first layer takes."""
+        return scales
 
 
 class MLP(AbstractNetwork):

@@ -27,7 +27,7 @@ from ergonet.models.curvature import NetworkCurvature
 from ergonet.models.divided import DivisibleNetwork
 from ergonet.models.equinox import as_network
 from ergonet.models.likelihood import AbstractLikelihood
-from ergonet.models.network import DIRECT, AbstractNetwork, Leaf, Weights, cut
+from ergonet.models.network import DIRECT, EMBEDDINGS, FIRST, AbstractNetwork, Leaf, Weights, cut
 from ergonet.models.prior import AbstractPrior, PriorAssignment, assign
 from ergonet.models.prior.assignment import jitter
 from ergonet.models.prior.density import Density
@@ -131,9 +131,9 @@ class BayesianNetwork(eqx.Module):
 
     @property
     def relevance(self) -> str:
-        """The name among `scales` with one entry per input; empty if there is none, or inputs also act directly."""
-        first = self.prior.blocks()[0]
-        if not first.prior.by_input or first.paths != ("layers.0.weight",) or DIRECT in self.network.leaves():
+        """The name among `scales` with one entry per first-layer input; empty if none has, or inputs act directly."""
+        first = next((one for one in self.prior.blocks() if not one.paths[0].startswith(EMBEDDINGS)), None)
+        if first is None or not first.prior.by_input or first.paths != FIRST or DIRECT in self.network.leaves():
             return ""
         names = jax.eval_shape(self.scales, jax.ShapeDtypeStruct((self.dim,), jnp.float32))
         return next((name for name in names if name in {f"{first.name} by {group}" for group in BY_INPUT}), "")
@@ -230,7 +230,9 @@ class AbstractNetworkPosterior(AbstractTarget, Monitor, Rows, Scales):
 
     def scales(self, position: Position) -> dict[str, Array]:
         relevance = self.model.relevance
-        of_inputs = {RELEVANCE: self.model.scales(position)[relevance]} if relevance else {}
+        of_inputs = (
+            {RELEVANCE: self.model.network.of_inputs(self.model.scales(position)[relevance])} if relevance else {}
+        )
         return self.model.overall_scales(position) | of_inputs
 
     def monitor(self, position: Position) -> Float[Array, "quantity"]:

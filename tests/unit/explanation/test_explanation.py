@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +13,7 @@ from ergonet._errors import CapabilityError, DataError, SettingError
 from ergonet.datasets import Choices, from_table
 from ergonet.explanation import explained, importance
 from ergonet.explanation.explained import Explained, few
+from ergonet.models.embedding import EmbeddedMLP
 from ergonet.prediction.predictive import predict
 
 NOISE = 0.5
@@ -157,6 +159,21 @@ def test_relevance_is_the_learned_scale_of_each_input():
         explanation.input_relevance(samples)
     with pytest.raises(CapabilityError, match=r"The prior has no scale for each input"):
         explanation.input_relevance(linear()[0])
+
+
+def test_an_embedding_has_one_relevance():
+    """The root mean square over its numbers, which could be exchanged between chains."""
+    prior = {"layers.0.weight": priors.NormalGamma(group="input", width=0.7, alpha=2.0), "*": priors.Normal(1.0)}
+    model = BayesianNetwork(EmbeddedMLP((3, 2, 1), levels=(30, 5)), prior, likelihoods.Gaussian(noise=NOISE))
+    x = np.zeros((4, 3), np.float32)
+    samples = samples_of(np.random.default_rng(0).normal(size=(2, 5, model.dim)), target=model.condition(x, x[:, 0]))
+    found, position = explanation.input_relevance(samples), samples.positions[0, 0]
+    assert found.names == ("x0", "x1", "x2")
+    np.testing.assert_allclose(found.draws.reshape(2, 5, 3), samples.scales()["input relevance"], rtol=1e-5)
+    every = np.asarray(model.scales(jnp.asarray(position))["layers.0.weight by input"])
+    assert every.shape == (6,)
+    expected = [every[0], np.sqrt(np.mean(every[1:4] ** 2)), np.sqrt(np.mean(every[4:] ** 2))]
+    np.testing.assert_allclose(found.draws[0], expected, rtol=1e-5)
 
 
 def test_draws_are_few_and_spread_over_their_weights():
