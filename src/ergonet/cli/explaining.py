@@ -13,7 +13,6 @@ from ergonet.explanation.dependence import dependence_on
 from ergonet.explanation.explained import Explained, few
 from ergonet.explanation.importance import importance_of
 
-MOST_COLUMNS = 40  # whose importance is computed
 MOST_PICTURES = 4
 LEAST_SECONDS = 0.5
 
@@ -41,7 +40,7 @@ def with_explanation(
     rows = dataset.x_test if is_tested else dataset.x_train
     columns, arrays = explained.columns(rows.shape[1]), dict(found.arrays)
     if is_tested:
-        shown = importance_of(explained, (rows, dataset.y_test), columns[:MOST_COLUMNS], seconds=seconds)
+        shown = importance_of(explained, (rows, dataset.y_test), columns, seconds=seconds)
         arrays["importance_names"] = np.asarray(shown.names)
         arrays["importance"] = np.stack([shown.loss, shown.standard_error, shown.repeats])
         columns = tuple(columns[index] for index in shown.order)

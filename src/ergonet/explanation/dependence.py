@@ -57,7 +57,8 @@ def partial_dependence(
         columns: names of columns, or of parts of dates such as `day: year`; None: all.
 
     Returns:
-        A record for each of them. A number is varied between its 2 % and 98 % quantiles over `x`.
+        A record for each of them. A number is varied between its 2 % and 98 % quantiles over `x`, or if these are equal
+        from its smallest to its largest value.
 
     Raises:
         CapabilityError: there is no network, its inputs are images, or a column has too many categories.
@@ -101,6 +102,7 @@ def _settings(explained: Explained, every: np.ndarray, column: Input) -> tuple[n
         known = np.unique(every[:, indices[0]])
         if len(known) > POINTS:
             low, high = np.quantile(every[:, indices[0]], RANGE)
+            low, high = (low, high) if low < high else (known[0], known[-1])  # almost all rows have one value
             known = np.linspace(low, high, POINTS).astype(np.float32)
         own = known if preprocessing is None else preprocessing.from_inputs(known[:, None], indices[:1])[:, 0]
         # Further inputs of a number flag missing entries.

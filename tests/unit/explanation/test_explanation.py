@@ -10,6 +10,8 @@ from scipy import stats
 
 from ergonet import MLP, BayesianNetwork, BayesianRegressor, Samples, explanation, likelihoods, plots, priors
 from ergonet._errors import CapabilityError, DataError, SettingError
+from ergonet.cli.evaluation import Evaluation
+from ergonet.cli.explaining import with_explanation
 from ergonet.datasets import Choices, from_table
 from ergonet.explanation import explained, importance
 from ergonet.explanation.explained import Explained, few
@@ -53,6 +55,14 @@ def test_partial_dependence_of_a_linear_network_is_its_line():
     np.testing.assert_allclose(np.asarray(axes.get_lines()[0].get_ydata()), first.mean[:, 0])
 
 
+def test_a_column_of_almost_one_value_is_varied_over_all_its_values():
+    samples, _ = linear()
+    x = np.zeros((2000, 3), np.float32)
+    x[-25:, 0] = np.arange(1, 26)
+    (found,) = explanation.partial_dependence(samples, x, "x0")
+    np.testing.assert_allclose(found.values, np.linspace(0, 25, 21), rtol=1e-6)
+
+
 def test_importance_is_the_loss_of_log_score():
     samples, x = linear(spread=0.0)
     y = (x @ WEIGHTS + 0.5 + NOISE * np.random.default_rng(2).normal(size=90)).astype(np.float32)
@@ -82,6 +92,18 @@ def test_importance_ends_in_time(monkeypatch):
     assert found.order[-1] == 2
     monkeypatch.setattr(importance.time, "perf_counter", lambda: next(clock))
     assert len(plots.importance_plot(found).get_yticklabels()) == 2
+
+
+def test_reports_try_all_columns():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, 45)), columns=[f"c{number}" for number in range(45)])
+    frame["y"] = frame["c44"] + 0.1 * rng.normal(size=40)
+    dataset = from_table(frame, "y", test_fraction=0.5, seed=0)
+    model = BayesianNetwork(MLP((45, 1)), priors.Normal(1.0), likelihoods.Gaussian(noise=NOISE))
+    samples = samples_of(np.append(np.eye(45)[44], 0.0)[None, None].repeat(4, axis=1))
+    found = with_explanation(Evaluation({}, {}, {}), samples, dataset, model, limit=None, left=None)
+    assert list(found.arrays["importance_names"]) == [f"c{number}" for number in range(45)]
+    assert found.arrays["dependence_names"][0] == "c44"
 
 
 def test_categories_change_together_and_are_in_the_users_words():
