@@ -153,12 +153,13 @@ def _map(found: Monitored, placed: ChainMap) -> Picture:
     share, precision = np.nanmedian(shares), ess_within(found.values, found.weights)
     halves = f", the halves of one {placed.typical_move:.2f}" if np.isfinite(placed.typical_move) else ""
     explained = (
-        "their means differ by more than Monte Carlo errors: they are in different parts of the posterior"
+        "; their means differ by more than Monte Carlo errors: they are in different parts of the posterior"
         if are_apart(shares, precision, len(placed.chains))
-        else "Monte Carlo errors explain how much their means differ"
+        else "; Monte Carlo errors explain how much their means differ"
     )
+    explained = "" if np.isnan(precision).all() else explained  # as those of predictions that are constant in a chain
     said = (
-        f"Two chains are typically {placed.typical_distance:.2f} standard deviations apart{halves}; {explained}. "
+        f"Two chains are typically {placed.typical_distance:.2f} standard deviations apart{halves}{explained}. "
         f"Between the chains lies {_percent(share)} of the variance of a typical prediction"
     )
     return Picture(

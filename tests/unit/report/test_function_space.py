@@ -63,6 +63,13 @@ def test_the_map_says_how_much_lies_between_the_chains():
         caption = function_space.pictures(monitored)[-1].caption
         assert said in caption
         assert f"Between the chains lies {share} of the variance of a typical prediction." in caption
+    constant = function_space.Monitored.of(
+        replace(record, evaluation={"function_draws": np.ones_like(values) * shifts})
+    )
+    assert constant is not None
+    caption = function_space.pictures(constant)[-1].caption  # chains that stand still have no Monte Carlo errors
+    assert "Between the chains lies 100 % of" in caption
+    assert "Monte Carlo errors" not in caption
     alone = function_space.Monitored.of(replace(record, evaluation={"function_draws": values[:1]}))
     assert alone is not None
     assert [one.title for one in function_space.pictures(alone)][1:] == ["Where do the chains agree least?"]
