@@ -272,7 +272,7 @@ def test_constant_predictions_and_energies_are_said_and_not_drawn(tmp_path):
     evaluation = {**record.evaluation, "function_draws": np.ones((4, 50, 3))}
     stats = {name: np.ones((4, 50)) for name in record.stats}
     page = page_of(dataclasses.replace(record, evaluation=evaluation, stats=stats, warmup_stats={}), tmp_path)
-    assert "3 constant predictions left out" in page
+    assert "3 predictions left out (constant or not finite)" in page
     assert "Too few distinct energies" in page
 
 

@@ -99,7 +99,9 @@ def _convergence(found: Monitored) -> Picture:
     summary, chains = found.summary, found.values.shape[0]
     svg = draw("convergence", lambda: plots.convergence_plot(summary.rhat, summary.ess_bulk, num_chains=chains)[0])
     left_out = (
-        f" {wording.plural(summary.num_degenerate, 'constant prediction')} left out." if summary.num_degenerate else ""
+        f" {wording.plural(summary.num_degenerate, 'prediction')} left out (constant or not finite)."
+        if summary.num_degenerate
+        else ""
     )
     errors = (
         f" The least certain mean is off by {100 * summary.max_mcse:.1f} % of a standard deviation (its Monte Carlo "

@@ -73,3 +73,11 @@ def test_the_map_says_how_much_lies_between_the_chains():
     alone = function_space.Monitored.of(replace(record, evaluation={"function_draws": values[:1]}))
     assert alone is not None
     assert [one.title for one in function_space.pictures(alone)][1:] == ["Where do the chains agree least?"]
+
+
+def test_what_is_left_out_may_be_constant_or_not_finite():
+    values = np.random.default_rng(0).normal(size=(4, 200, 12))
+    values[0, 0, 3], values[:, :, 4] = np.nan, 1.0
+    monitored = function_space.Monitored.of(replace(regression_record(), evaluation={"function_draws": values}))
+    assert monitored is not None
+    assert "2 predictions left out (constant or not finite)." in function_space.pictures(monitored)[0].caption
