@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
-from scipy.stats import rankdata
 
 from ergonet.diagnostics.advice import LARGEST_RHAT, SMALLEST_ESS_PER_CHAIN
 from ergonet.diagnostics.chains import ess_bulk as effective_draws
@@ -61,7 +60,9 @@ def log_posterior_trace(
     return axes
 
 
-def rank_plot(values: np.ndarray, *, bins: int = 20, axes: Axes | None = None) -> Axes:
+def rank_plot(
+    values: np.ndarray, weights: np.ndarray | None = None, *, bins: int = 20, axes: Axes | None = None
+) -> Axes:
     """Plot histograms of the ranks of each chain's draws among the draws of all chains, one strip per chain.
 
     Level histograms mean that the chains explore the same values. The band shows two standard deviations of chance
@@ -70,6 +71,8 @@ def rank_plot(values: np.ndarray, *, bins: int = 20, axes: Axes | None = None) -
 
     Args:
         values: one quantity, ``[chain, draw]``.
+        weights: weight of each draw, ``[chain, draw]``, at least 0, which ranks and bars count; None: all are equal.
+            Chains of weight 0 are not shown.
         bins: number of bins; reduced so that each has at least ten draws on average.
         axes: axes to draw on; None makes a new figure.
 
@@ -77,19 +80,25 @@ def rank_plot(values: np.ndarray, *, bins: int = 20, axes: Axes | None = None) -
         The axes.
     """
     values = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    num_chains, num_draws = values.shape
+    weights = np.ones(values.shape) if weights is None else np.atleast_2d(np.asarray(weights, np.float64))
+    numbers = np.flatnonzero(weights.any(axis=1))
+    values, weights = values[numbers], weights[numbers]
+    num_chains, num_draws = len(numbers), int((weights > 0).sum(axis=1).min(initial=values.shape[1]))
     strips = min(num_chains, _MOST_STRIPS)
     axes = canvas.single_axes(axes, height=max(3.1, 0.8 + 0.4 * strips))
-    usable = canvas.finite(values)
+    counted = values[weights > 0]
     if num_chains < 2:
         return canvas.say_instead(axes, "Ranks compare chains, but there is only one.")
-    if num_draws < 8 or usable.size < values.size or usable.min() == usable.max():
+    if num_draws < 8 or not np.isfinite(counted).all() or counted.min() == counted.max():
         return canvas.say_instead(axes, "Too few distinct draws to compare ranks.")
     bins = max(2, min(bins, num_draws // 10))
-    ranks = (rankdata(values).reshape(values.shape) - 0.5) / values.size
-    counts = np.stack([np.histogram(chain, bins=bins, range=(0, 1))[0] for chain in ranks])
+    ranks = _ranks(values, weights)
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    counts = num_draws * np.stack(
+        [np.histogram(chain, bins=bins, range=(0, 1), weights=one)[0] for chain, one in zip(ranks, shares, strict=True)]
+    )
     expected = num_draws / bins
-    inflation = max(1.0, num_draws / _effective_draws_of_a_chain(values))
+    inflation = max(1.0, num_draws / _effective_draws_of_a_chain(values, weights))
     chance = 2 * np.sqrt(expected * (1 - 1 / bins) * inflation)
     worst = np.argsort(-np.square(counts - expected).sum(axis=1), kind="stable")[:strips]
     shown = np.sort(worst)
@@ -101,10 +110,10 @@ def rank_plot(values: np.ndarray, *, bins: int = 20, axes: Axes | None = None) -
         axes.add_patch(Rectangle(band, 100, scale * (expected + chance - bottom), color=canvas.BAND, lw=0))
         axes.bar(
             edges[:-1], scale * counts[chain], width=0.86 * np.diff(edges), bottom=strip, align="edge",
-            color=canvas.color_of(int(chain)), alpha=0.75,
+            color=canvas.color_of(int(numbers[chain])), alpha=0.75,
         )  # fmt: skip
         axes.hlines(strip + scale * expected, 0, 100, color=canvas.INK, linewidth=0.8, linestyle=(0, (3, 2)))
-    axes.set_yticks(np.arange(strips) + 0.4, [f"chain {chain}" for chain in shown[::-1]])
+    axes.set_yticks(np.arange(strips) + 0.4, [f"chain {chain}" for chain in numbers[shown[::-1]]])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_xlim(0, 100)
@@ -147,9 +156,17 @@ def convergence_plot(
     return [upper, lower]
 
 
-def _effective_draws_of_a_chain(values: np.ndarray) -> float:
+def _ranks(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The share of the weight below each draw and half of that of equal draws, 0 to 1."""
+    _, place = np.unique(values, return_inverse=True)
+    mass = np.bincount(place.reshape(-1), weights=weights.reshape(-1))
+    return ((np.cumsum(mass) - mass / 2) / mass.sum())[place].reshape(values.shape)
+
+
+def _effective_draws_of_a_chain(values: np.ndarray, weights: np.ndarray) -> float:
     """Median ESS of single chains, so that disagreement between chains does not widen the band."""
-    alone = canvas.finite(effective_draws(values.T[None]))
+    chains = zip(values, weights, strict=True)
+    alone = canvas.finite(np.array([effective_draws(one[None, :, None], each[None])[0] for one, each in chains]))
     return float(np.median(alone)) if alone.size else float(values.shape[1])
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from ergonet.diagnostics.averages import estimates
 from ergonet.diagnostics.chain_map import ChainMap
 from ergonet.diagnostics.chains import mcse_mean
 from ergonet.plots import canvas
@@ -48,27 +49,38 @@ def chain_map_plot(found: ChainMap | None, *, axes: Axes | None = None) -> Axes:
     return axes
 
 
-def chain_intervals(values: np.ndarray, names: Sequence[str], *, axes: Sequence[Axes] | None = None) -> list[Axes]:
+def chain_intervals(
+    values: np.ndarray,
+    names: Sequence[str],
+    weights: np.ndarray | None = None,
+    *,
+    axes: Sequence[Axes] | None = None,
+) -> list[Axes]:
     """Plot what each chain says of some predictions: mean with two Monte Carlo errors, and the middle 90 % of draws.
 
     Args:
         values: draws of at most four predictions, ``[chain, draw, prediction]``, the worst first. With more than 16
             chains, evenly spaced ones are shown.
         names: name of each prediction.
+        weights: weight of each draw, ``[chain, draw]``, at least 0; None: all are equal. Chains of weight 0 are not
+            shown.
         axes: axes to draw on, one for each prediction; None makes a new figure.
 
     Returns:
         The axes, one for each prediction.
     """
     values = np.asarray(values, np.float64)[:, :, :_MOST_STRIPS]
-    shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_CHAINS)).astype(int))
+    weights = np.ones(values.shape[:2]) if weights is None else np.asarray(weights, np.float64)
+    used = np.flatnonzero(weights.any(axis=1))
+    shown = used[np.unique(np.linspace(0, len(used) - 1, min(len(used), _MOST_CHAINS)).astype(int))]
     count = values.shape[2]
     made = canvas.several_axes(axes, count, 1, height=count * (0.75 + 0.13 * len(shown)))
     for number, one in enumerate(made):
         for place, chain in enumerate(shown):
-            draws, color = values[chain, :, number], canvas.color_of(int(chain))
-            mean, error = draws.mean(), 2 * mcse_mean(draws[None, :, None])[0]
-            one.hlines(place, *np.quantile(draws, (0.05, 0.95)), color=color, linewidth=1.2, alpha=0.6)
+            draws, own, color = values[[chain], :, number, None], weights[[chain]], canvas.color_of(int(chain))
+            found, error = estimates(own), 2 * mcse_mean(draws, own)[0]
+            mean, (low, high) = found.mean(draws)[0], (found.quantile(draws, level)[0] for level in (0.05, 0.95))
+            one.hlines(place, low, high, color=color, linewidth=1.2, alpha=0.6)
             if np.isfinite(error):
                 one.hlines(place, mean - error, mean + error, color=color, linewidth=5)
             one.plot(mean, place, marker="o", markersize=3.5, color=color)

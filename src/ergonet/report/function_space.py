@@ -140,7 +140,10 @@ def _worst(found: Monitored) -> Picture:
     return Picture(
         title="Where do the chains agree least?",
         svg=draw(
-            "worst", lambda: plots.chain_intervals(found.values[:, :, chosen], [found.names[i] for i in chosen])[0]
+            "worst",
+            lambda: plots.chain_intervals(found.values[:, :, chosen], [found.names[i] for i in chosen], found.weights)[
+                0
+            ],
         ),
         caption=(
             "For each chain: its mean (dot) with two Monte Carlo errors (thick), and the middle 90 % of its draws "

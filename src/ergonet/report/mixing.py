@@ -20,11 +20,12 @@ def pictures(record: RunRecord) -> list[Picture]:
     if found is not None:
         made.extend(function_space.pictures(found))
         worst = found.summary.worst(1)
-        made.extend(_ranks(found.values[:, :, one], "ranks-function", "the worst-mixing prediction") for one in worst)
+        drawn, name = (found.values[:, :, one] for one in worst), "ranks-function"
+        made.extend(_ranks(values, found.weights, name, "the worst-mixing prediction") for values in drawn)
     stats, early = record.stats, record.warmup_stats
     if _has_draws(stats.get("lp")):
         made.append(_trace(stats["lp"], early.get("lp")))
-        made.append(_ranks(stats["lp"], "ranks-lp", "the log posterior"))
+        made.append(_ranks(stats["lp"], stats.get("weight"), "ranks-lp", "the log posterior"))
     if _has_energies(record):
         made.append(_energies(stats["energy"]))
     if _has_draws(stats.get("acceptance_rate")):
@@ -67,15 +68,16 @@ def _has_energies(record: RunRecord) -> bool:
     return not is_thinned and _has_draws(record.stats.get("energy")) and has_momentum(record.stats)
 
 
-def _ranks(values: np.ndarray, name: str, what: str) -> Picture:
+def _ranks(values: np.ndarray, weights: np.ndarray | None, name: str, what: str) -> Picture:
+    count = len(values) if weights is None else int(weights.any(axis=1).sum())
     return Picture(
         title=f"Does every chain visit the same values? Ranks of {what}",
-        svg=draw(name, lambda: plots.rank_plot(values)),
+        svg=draw(name, lambda: plots.rank_plot(values, weights)),
         caption=(
             "Each chain should visit low, middle and high values equally often: the bars should be level and lie "
             "mostly within the band expected by chance."
         ),
-        alternative=f"Histograms of the ranks of {what}, one strip for each of {wording.plural(len(values), 'chain')}.",
+        alternative=f"Histograms of the ranks of {what}, one strip for each of {wording.plural(count, 'chain')}.",
     )
 
 

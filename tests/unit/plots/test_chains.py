@@ -77,6 +77,29 @@ def _expected(axes):
     return axes.collections[0].get_segments()[0][0][1]
 
 
+def heights(axes):
+    """The bars of each strip by its name, in shares of the strip's."""
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    found = [np.asarray([bar.get_height() for bar in strip]) for strip in axes.containers]
+    return {label: one / one.sum() for label, one in zip(labels, found, strict=True)}
+
+
+def test_ranks_count_weights(draws):
+    """As copies of each draw would, and without draws and chains of weight 0."""
+    weights = np.stack([np.random.default_rng(chain).integers(0, 4, 200) for chain in range(4)])
+    weights[:, :8] = 1
+    values = np.where(weights > 0, draws, 1e6)
+    found = heights(plots.rank_plot(values, weights.astype(float), bins=4))
+    total = weights.sum()
+    pooled = np.sort(np.concatenate([np.repeat(one, count) for one, count in zip(draws, weights, strict=True)]))
+    for chain, (one, count) in enumerate(zip(draws, weights, strict=True)):
+        ranks = np.searchsorted(pooled, np.repeat(one, count)) / total
+        expected = np.histogram(ranks, bins=4, range=(0, 1))[0] / count.sum()
+        np.testing.assert_allclose(found[f"chain {chain}"], expected, atol=0.03)
+    weights[1] = 0
+    assert list(heights(plots.rank_plot(values, weights.astype(float)))) == ["chain 3", "chain 2", "chain 0"]
+
+
 def test_of_many_chains_the_least_level_are_shown():
     draws = np.random.default_rng(1).normal(size=(40, 60))
     draws[33] += 20
@@ -166,3 +189,13 @@ def test_intervals_of_chains_are_those_of_their_draws():
     thin = axes[1].collections[2].get_segments()[0]
     np.testing.assert_allclose(thin[:, 0], np.quantile(values[1, :, 1], (0.05, 0.95)))
     assert len(plots.chain_intervals(np.ones((20, 2, 1)), ["constant"])[0].lines) == 16
+
+
+def test_intervals_of_chains_count_weights():
+    values, weights = np.random.default_rng(0).normal(size=(3, 100, 1)), np.ones((3, 100))
+    weights[0], weights[1, :50] = 0.0, 0.0
+    (axes,) = plots.chain_intervals(values, ["row 3"], weights)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["1", "2"]
+    assert axes.lines[0].get_xdata()[0] == pytest.approx(values[1, 50:].mean())
+    thin = axes.collections[0].get_segments()[0][:, 0]
+    np.testing.assert_allclose(thin, np.quantile(values[1, 50:], (0.05, 0.95)), atol=0.3)

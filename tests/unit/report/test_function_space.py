@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ergonet.report import function_space
+from ergonet.report import function_space, mixing
 from tests.report_records import classification_record, regression_record
 
 
@@ -81,3 +81,12 @@ def test_what_is_left_out_may_be_constant_or_not_finite():
     monitored = function_space.Monitored.of(replace(regression_record(), evaluation={"function_draws": values}))
     assert monitored is not None
     assert "2 predictions left out (constant or not finite)." in function_space.pictures(monitored)[0].caption
+
+
+def test_pictures_leave_chains_of_weight_0_out():
+    record, values = regression_record(), np.random.default_rng(0).normal(size=(4, 200, 12))
+    weights = np.array([0.0, 1.0, 2.0, 1.0])[:, None].repeat(200, axis=1)
+    weighted = replace(record, evaluation={"function_draws": values}, stats={"lp": values[..., 0], "weight": weights})
+    ranks = [one for one in mixing.pictures(weighted) if "Ranks" in one.title]
+    assert len(ranks) == 2
+    assert all(one.alternative.endswith("one strip for each of 3 chains.") for one in ranks)
