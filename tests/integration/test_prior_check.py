@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import MLP, BayesianNetwork, likelihoods, priors
+from ergonet import MLP, BayesianNetwork, likelihoods, plots, priors
 from ergonet._errors import SettingError
 from ergonet.assembly.settings import resolve
 from ergonet.cli.prior_check import run
@@ -48,6 +48,20 @@ def test_classes_and_hyperparameters(tmp_path, capsys):
     assert "sure of itself" not in check(
         "digits", tmp_path, network={"hidden": [35]}, prior={"name": "normal", "scale": 0.1}
     )
+
+
+@pytest.mark.parametrize("source", ["diabetes", "two-moons"])
+def test_the_axis_says_that_inputs_are_standardized(source, tmp_path, monkeypatch):
+    given, drawn = [], plots.prior_functions
+
+    def named(*args, name, **more):
+        given.append(name)
+        return drawn(*args, name=name, **more)
+
+    monkeypatch.setattr(plots, "prior_functions", named)
+    check(source, tmp_path, network={"hidden": [5]})
+    assert len(given) == 1
+    assert given[0].endswith(" (standardized)")
 
 
 def test_a_picture_of_another_kind_is_refused_before_any_work(tmp_path):

@@ -136,7 +136,7 @@ def _classes(
     grid = np.linspace(x.min(), x.max(), POINTS)
     plots.save_side_by_side(
         str(path),
-        lambda axes: plots.prior_functions(grid, along[..., 0], name=name, target=label, axes=axes),
+        lambda axes: plots.prior_functions(grid, along[..., 0], name=f"{name} (standardized)", target=label, axes=axes),
         lambda axes: plots.prior_histogram(surest, name="probability of the surest class", axes=axes),
     )
     sure = float(np.mean(surest > SURE))
