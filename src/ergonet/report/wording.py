@@ -39,7 +39,9 @@ def grouped(value: float, decimals: int = 0) -> str:
 
 
 def with_error(value: float | None, error: float | None, *, percent: bool = False) -> tuple[str, str]:
-    """Format a value and its standard error, rounded to two digits of the error: ``("4.2 %", "± 0.9")``.
+    """Format a value and its standard error, rounded to two digits of the error: ``("0.42", "± 0.09")``.
+
+    Percentages have one decimal, ``("4.2 %", "± 0.9")``, unless the error is below 0.05 %.
 
     Args:
         value: the score, or None.
@@ -57,8 +59,8 @@ def with_error(value: float | None, error: float | None, *, percent: bool = Fals
         return (f"{value:.1f}{unit}" if percent else number(value)), ""
     error = factor * error
     decimals = 1 - math.floor(math.log10(error))
-    if percent:
-        decimals = min(max(decimals, 1), 1)
+    if percent and error >= 0.05:  # smaller ones would be rounded to 0
+        decimals = 1
     if decimals < 0 or decimals > 6:
         return f"{number(value)}{unit}", f"± {number(error, 2)}"
     return f"{grouped(value, decimals)}{unit}", f"± {grouped(error, decimals)}"
