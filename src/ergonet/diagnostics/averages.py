@@ -106,8 +106,8 @@ class WeightedDraws(AbstractEstimates):
     """Draws that count by weight: the estimates of the module's docstring, on ranks that count weights.
 
     A rank is the weight below a draw plus half of its own, in units in which all weights sum to the number of draws.
-    R-hat compares weighted means and variances of half chains; a half without weight is left out. Quantiles are values
-    of draws, at which the weight below reaches the level.
+    R-hat compares weighted means and variances of half chains; a half with fewer than two draws of positive weight is
+    left out. Quantiles are values of draws, at which the weight below reaches the level.
     """
 
     def __init__(self, weights: Float[np.ndarray, "chain draw"]):
@@ -150,7 +150,9 @@ class WeightedDraws(AbstractEstimates):
 
 def _rhat(values: Draws, weights: Float[np.ndarray, "chain draw"]) -> PerQuantity:
     """R-hat of chains by their weighted means and variances."""
-    counts = weights.any(axis=1)
+    counts = (weights > 0).sum(axis=1) > 1
+    if counts.sum() < 2:
+        return np.full(values.shape[2], np.nan)
     values, shares = values[counts], weights[counts] / weights[counts].sum(axis=1, keepdims=True)
     effective = 1 / np.sum(shares**2, axis=1)  # Kish1965
     means = np.einsum("cd,cdq->cq", shares, values)

@@ -99,6 +99,12 @@ def test_half_a_chain_without_weight_is_left_out():
     values = np.random.default_rng(7).normal(size=(3, 400, 2))
     weights = np.concatenate([np.zeros((3, 200)), np.tile([1.0, 0.3], (3, 100))], axis=1)
     assert np.isfinite(diagnostics.rhat(values, weights)).all()
+    weights[0, 17] = 1.0  # of one draw there is no variance
+    assert np.isfinite(diagnostics.rhat(values, weights)).all()
+    few = np.zeros((3, 400))
+    few[:, [0, 1]] = 1.0, 0.3
+    few[1:, 1] = 0.0
+    assert np.isnan(diagnostics.rhat(values, few)).all()
 
 
 @pytest.mark.parametrize(
