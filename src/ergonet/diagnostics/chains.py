@@ -144,6 +144,12 @@ def stuck_chains(values: Any) -> tuple[int, ...]:
     return tuple(chain for chain in range(num_chains) if not _moves(values, chain))
 
 
+def over_known(reduce: Callable[[np.ndarray], Any], values: np.ndarray) -> float:
+    """Reduce the values that are not NaN, as by `np.max`; NaN if there are none."""
+    known = values[~np.isnan(values)]
+    return float(reduce(known)) if known.size else float("nan")
+
+
 def check_draws(values: Any) -> tuple[int, int, int]:
     """Return the numbers of chains, draws and quantities.
 

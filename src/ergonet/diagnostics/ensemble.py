@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ergonet._errors import SettingError
-from ergonet.diagnostics.chains import check_draws, mcse_mean
+from ergonet.diagnostics.chains import check_draws, mcse_mean, over_known
 
 FALSE_ALARMS: Final = 0.05
 _LEVEL = FALSE_ALARMS / 4
@@ -45,7 +45,7 @@ class Agreement:
         changes: score of the second half of the draws of each chain minus that of the first.
         whole: score of the average of all chains.
         whole_error: its standard error over rows.
-        gain_over_mean: `whole` minus the mean score of the members; at least 0.
+        gain_over_mean: `whole` minus the mean score of the members; at least 0 if their weights are equal.
         gain_over_mean_error: its standard error, paired over rows.
         best: the chain with the largest score.
         gain_over_best: `whole` minus the score of this chain.
@@ -153,9 +153,9 @@ def ensemble_figures(log_density: Any, weights: Any, *, log_posterior: Any, draw
     shares, precision = between_share(*draws), ess_within(*draws)
     return asdict(found) | {
         "apart": are_apart(shares, precision, len(found.chains)),
-        "between_share": _over_known(np.median, shares),
-        "largest_between_share": _over_known(np.max, shares),
-        "smallest_ess_within": _over_known(np.min, precision),
+        "between_share": over_known(np.median, shares),
+        "largest_between_share": over_known(np.max, shares),
+        "smallest_ess_within": over_known(np.min, precision),
     }
 
 
@@ -176,12 +176,7 @@ def are_apart(shares: np.ndarray, precision: np.ndarray, num_chains: int) -> boo
     """
     from scipy import stats
 
-    return _over_known(np.median, shares * precision) > float(stats.chi2.isf(FALSE_ALARMS, num_chains - 1))
-
-
-def _over_known(reduce: Any, values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(reduce(known)) if known.size else float("nan")
+    return over_known(np.median, shares * precision) > float(stats.chi2.isf(FALSE_ALARMS, num_chains - 1))
 
 
 def between_share(values: Any, weights: Any = None) -> np.ndarray:

@@ -88,13 +88,13 @@ def summarize(values: Any, weights: Any = None) -> ConvergenceSummary:
         rhat=rhat,
         ess_bulk=bulk,
         ess_tail=tail,
-        max_rhat=_over_known(rhat, np.max),
-        min_ess_bulk=_over_known(bulk, np.min),
-        median_ess_bulk=_over_known(bulk, np.median),
-        min_ess_tail=_over_known(tail, np.min),
+        max_rhat=chains.over_known(np.max, rhat),
+        min_ess_bulk=chains.over_known(np.min, bulk),
+        median_ess_bulk=chains.over_known(np.median, bulk),
+        min_ess_tail=chains.over_known(np.min, tail),
         num_degenerate=degenerate,
         mcse=mcse,
-        max_mcse=_over_known(relative, np.max),
+        max_mcse=chains.over_known(np.max, relative),
     )
 
 
@@ -140,8 +140,3 @@ def choose_reference_rows(x: np.ndarray, count: int = 20) -> np.ndarray:
         distance[chosen] = -1.0
         chosen.append(int(np.argmax(distance)))
     return np.sort(searched[chosen])
-
-
-def _over_known(values: np.ndarray, reduce: Any) -> float:
-    known = values[~np.isnan(values)]
-    return float(reduce(known)) if known.size else float("nan")

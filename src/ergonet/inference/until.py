@@ -172,20 +172,15 @@ class Until:
 
 
 def _smallest_ess(values: Any) -> float:
-    return _over_known(np.minimum(chains.ess_bulk(values), chains.ess_tail(values)), np.min)
+    return chains.over_known(np.min, np.minimum(chains.ess_bulk(values), chains.ess_tail(values)))
 
 
 def _largest_rhat(values: Any) -> float:
-    return _over_known(chains.rhat(values), np.max)
+    return chains.over_known(np.max, chains.rhat(values))
 
 
 def _largest_mcse(values: Any) -> float:
-    return _over_known(chains.mcse_mean(values), np.max)
-
-
-def _over_known(found: np.ndarray, reduce: Any) -> float:
-    known = found[~np.isnan(found)]
-    return float(reduce(known)) if known.size else math.nan
+    return chains.over_known(np.max, chains.mcse_mean(values))
 
 
 _FIGURES = {"ess": _smallest_ess, "rhat": _largest_rhat, "mcse": _largest_mcse}
