@@ -229,11 +229,9 @@ class AbstractNetworkPosterior(AbstractTarget, Monitor, Rows, Scales):
         return self.model.sample_start(key, self.reference.dtype)
 
     def scales(self, position: Position) -> dict[str, Array]:
-        relevance = self.model.relevance
-        of_inputs = (
-            {RELEVANCE: self.model.network.of_inputs(self.model.scales(position)[relevance])} if relevance else {}
-        )
-        return self.model.overall_scales(position) | of_inputs
+        model, relevance = self.model, self.model.relevance
+        of_inputs = {RELEVANCE: model.network.of_inputs(model.scales(position)[relevance])} if relevance else {}
+        return model.overall_scales(position) | of_inputs
 
     def monitor(self, position: Position) -> Float[Array, "quantity"]:
         weights, own = self.model.split(position)
