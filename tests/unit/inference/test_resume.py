@@ -3,7 +3,6 @@
 import pickle
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ from ergonet import MLP, NUTS, SGHMC, BayesianNetwork, Target, WarmStart, likeli
 from ergonet._errors import CapabilityError, RunDirectoryError, SamplingWarning, SettingError
 from ergonet.baselines import Adam
 from ergonet.draws import checkpoint
-from ergonet.draws.checkpoint import CHECKPOINT, FINGERPRINT, OLDER, Pace
+from ergonet.draws.checkpoint import CHECKPOINT, FINGERPRINT, OLDER
 from ergonet.draws.replacement import is_unfinished, whereabouts
 from ergonet.draws.retention import Last
 from ergonet.draws.store import ZarrStore
@@ -342,23 +341,6 @@ def test_what_cannot_be_continued_is_said(stored, tmp_path):
     ergonet.load(stored).save(tmp_path / NAME)
     with pytest.raises(RunDirectoryError, match=r"cannot be continued: it has no `fingerprint\.json`"):
         draw(store=tmp_path / NAME, resume=True)
-
-
-@pytest.mark.parametrize("cost", [0.001, 0.1, 3.0])
-def test_checkpoints_take_at_most_a_fiftieth_of_the_time(monkeypatch, cost):
-    monkeypatch.undo()
-    now, count = [0.0], 0
-    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    pace = Pace()
-    while now[0] < 10_000:
-        now[0] += 0.5  # a chunk
-        if pace.is_due:
-            began = now[0]
-            now[0] += cost
-            pace.wrote(began)
-            count += 1
-    assert 1 < count <= 10_000 / 5
-    assert (count - 1) * cost <= 0.02 * now[0]
 
 
 @pytest.mark.parametrize("changed", ["x", "y"])
