@@ -4,6 +4,7 @@ import os
 from concurrent.futures import Executor
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -14,6 +15,7 @@ from ergonet.draws.callback import AbstractCallback
 from ergonet.draws.memory import plan_chains
 from ergonet.draws.retention import AbstractRetention
 from ergonet.draws.store import AbstractStore, MemoryStore, ZarrStore
+from ergonet.hamiltonian.metric import DenseMetric
 from ergonet.inference.until import Until
 from ergonet.samplers._settings import without_minibatches
 from ergonet.samplers.base import AbstractKernel
@@ -88,8 +90,12 @@ def validate_size(target: AbstractTarget, kernel: AbstractKernel | AbstractMinib
     Raises:
         MemoryPlanError: they cannot.
     """
-    is_dense = getattr(kernel, "metric", None) == "dense"
-    plan_chains(num_chains, target.dim, itemsize=jax.dtypes.canonicalize_dtype(float).itemsize, is_dense=is_dense)
+    dtype = jax.dtypes.canonicalize_dtype(float)
+    is_dense = False
+    if isinstance(kernel, AbstractKernel) and "metric" in kernel.warmup().learned:
+        tuning = eqx.filter_eval_shape(kernel.tuning, target, jax.ShapeDtypeStruct((target.dim,), dtype))
+        is_dense = isinstance(tuning.metric, DenseMetric)
+    plan_chains(num_chains, target.dim, itemsize=dtype.itemsize, is_dense=is_dense)
 
 
 def validate_plugins(retention: Any, callback: Any, executor: Any) -> None:

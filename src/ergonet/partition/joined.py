@@ -62,9 +62,8 @@ class Joined:
     def weights(self) -> Float[np.ndarray, "part"]:
         """Share of the mass by part; NaN where a mass has no estimate, and then of the mass of all others."""
         logs = np.array([one.value for one in self.masses])
-        return (
-            np.exp(logs - logsumexp(logs[np.isfinite(logs)])) if np.isfinite(logs).any() else np.full(len(logs), np.nan)
-        )
+        known = np.where(np.isfinite(logs), logs, -np.inf)
+        return np.exp(logs - float(logsumexp(known)))
 
     @property
     def weight_errors(self) -> Float[np.ndarray, "part"]:

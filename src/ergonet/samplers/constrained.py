@@ -21,7 +21,6 @@ from ergonet._types import Flag, Position, PRNGKey, Scalar
 from ergonet.draws.statistics import Statistic
 from ergonet.hamiltonian.box import Box
 from ergonet.hamiltonian.integrator import Composition
-from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.samplers.base import AbstractInfo, AbstractKernel, State, Tuning, WarmupNeeds
 from ergonet.samplers.hmc import HMC, AbstractStatic
 from ergonet.samplers.mclmc import MCLMC
@@ -59,11 +58,6 @@ class ConstrainedHMC(AbstractKernel):
                 "'nuts', or a kernel such as `ergonet.XHMC()`, `WindowedHMC()`, `MALA()`, `MAMS()` or `MCLMC()`."
             )
         self.update = chosen
-
-    @property
-    def metric(self) -> str | AbstractMetric:
-        """The metric of the update."""
-        return getattr(self.update, "metric")  # noqa: B009  every kernel that has trajectories to reflect has one
 
     @property
     def max_doublings(self) -> int | None:

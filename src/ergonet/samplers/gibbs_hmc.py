@@ -123,11 +123,6 @@ class GibbsHMC(AbstractKernel):
         self.step_sizes = _STEP_SIZES[step_sizes]() if isinstance(step_sizes, str) else step_sizes
 
     @property
-    def metric(self) -> str | AbstractMetric:
-        """The metric of the update."""
-        return getattr(self.update, "metric")  # noqa: B009  every kernel of weights has one
-
-    @property
     def max_doublings(self) -> int | None:
         """Maximum tree depth of the update; None if it has no trees."""
         return getattr(self.update, "max_doublings", None)

@@ -90,11 +90,6 @@ class WindowedHMC(AbstractKernel):
         self.window = integer(window)
         self.trajectory = Windowed(steps)
 
-    @property
-    def metric(self) -> str | AbstractMetric:
-        """The metric of the trajectories."""
-        return self.static.metric
-
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(TrajectoryInfo)
 

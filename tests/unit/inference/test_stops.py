@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import arviz_base
@@ -12,12 +13,13 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import MLP, NUTS, BayesianNetwork, ConstrainedHMC, Target, WindowedHMC, likelihoods, priors
+from ergonet import MLP, NUTS, BayesianNetwork, ConstrainedHMC, GibbsHMC, Target, WindowedHMC, likelihoods, priors
 from ergonet._errors import CapabilityError, MemoryPlanError, RunDirectoryError, StartError, TimeLimitError
 from ergonet.draws import memory
 from ergonet.draws.store import AbstractStore, MemoryStore, ZarrStore
 from ergonet.inference.progress import AbstractProgress, Lines, Tick, choose_progress
 from ergonet.inference.trajectory_jobs import TrajectoryJob
+from ergonet.inference.validation import validate_size
 from tests.sampling import draw, gaussian_target
 
 
@@ -178,6 +180,19 @@ def test_chains_that_cannot_fit_are_refused_before_anything_is_allocated(monkeyp
     object.__setattr__(target, "dim", dim)
     with pytest.raises(MemoryPlanError, match=said):
         draw(target=target, **settings)
+
+
+@pytest.mark.parametrize(("step_sizes", "is_refused"), [("adapted", True), ("curvature", False)])
+def test_a_gibbs_update_takes_the_memory_of_its_metric_if_it_learns_one(monkeypatch, step_sizes, is_refused):
+    prior = priors.NormalGamma(parametrization="centered")
+    model = BayesianNetwork(MLP((60, 60, 1)), prior, likelihoods.Gaussian())
+    target, kernel = (
+        model.condition(np.ones((3, 60)), np.zeros(3)),
+        GibbsHMC(NUTS(metric="dense", step_size=0.1), step_sizes=step_sizes),
+    )
+    monkeypatch.setattr(memory, "free_memory", lambda: 2**27)
+    with pytest.raises(MemoryPlanError, match="dense metrics") if is_refused else nullcontext():
+        validate_size(target, kernel, 2)
 
 
 def test_a_stored_run_is_the_run_in_memory(small_chunks, tmp_path):
