@@ -186,10 +186,8 @@ def test_chains_that_cannot_fit_are_refused_before_anything_is_allocated(monkeyp
 def test_a_gibbs_update_takes_the_memory_of_its_metric_if_it_learns_one(monkeypatch, step_sizes, is_refused):
     prior = priors.NormalGamma(parametrization="centered")
     model = BayesianNetwork(MLP((60, 60, 1)), prior, likelihoods.Gaussian())
-    target, kernel = (
-        model.condition(np.ones((3, 60)), np.zeros(3)),
-        GibbsHMC(NUTS(metric="dense", step_size=0.1), step_sizes=step_sizes),
-    )
+    target = model.condition(np.ones((3, 60)), np.zeros(3))
+    kernel = GibbsHMC(NUTS(metric="dense", step_size=0.1), step_sizes=step_sizes)
     monkeypatch.setattr(memory, "free_memory", lambda: 2**27)
     with pytest.raises(MemoryPlanError, match="dense metrics") if is_refused else nullcontext():
         validate_size(target, kernel, 2)
