@@ -23,7 +23,7 @@ import jax
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from ergonet._errors import ErgonetError, Terminated
+from ergonet._errors import ErgonetError, Terminated, TimeLimitError
 from ergonet._keys import derived_seed
 from ergonet.assembly.default import CROSS_VALIDATION
 from ergonet.assembly.settings import RunSettings, Settings
@@ -113,6 +113,8 @@ def cross_validated(
             each = None if left is None else max(TIME_SHARE * left / turns, LEAST_LIMIT)
             with worker_pool(num_cores()) as pool:
                 parts = list(pool.map(lambda number: predicted(number, _short(run), each), range(len(chosen))))
+    except TimeLimitError:
+        return Found(None, "Probabilities stay as they are: the time limit leaves no time for cross-validation.")
     except ErgonetError as error:
         return Found(None, f"Probabilities stay as they are: cross-validation did not work. {error}")
     rows = np.concatenate(chosen)
