@@ -45,7 +45,7 @@ def sample(kernel, *, is_centered, init, num_warmup, num_draws, thin):
 
 @pytest.fixture(scope="module")
 def gibbs():
-    return sample(GIBBS, is_centered=True, init=None, num_warmup=1000, num_draws=2500, thin=4)
+    return sample(GIBBS, is_centered=True, init=None, num_warmup=1000, num_draws=5000, thin=4)
 
 
 def means(draws):

@@ -374,7 +374,7 @@ _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], .
 def thin_of(metrics: Mapping[str, Any]) -> float:
     """Transitions for each stored draw, 1 if it is not known; above, statistics are those of several transitions."""
     thin = number(metrics, "thin")
-    return thin if thin > 1 else 1.0
+    return thin if 1 < thin < math.inf else 1.0
 
 
 def _share(count: float, metrics: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Final
 
 LARGEST_RHAT: Final = 1.01
@@ -38,9 +39,9 @@ class Finding:
 
 
 def number(record: Mapping[str, Any], name: str) -> float:
-    """The figure of this name; NaN if it is absent or None."""
+    """The figure of this name; NaN if it is absent or no number."""
     value = record.get(name)
-    return float("nan") if value is None else float(value)
+    return float(value) if isinstance(value, Real) else float("nan")
 
 
 def needed_ess(metrics: Mapping[str, Any]) -> int:

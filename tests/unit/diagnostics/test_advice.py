@@ -114,7 +114,9 @@ def test_all_at_once_says_once_that_weights_need_not_mix():
     assert sum("need not mix" in sentence for sentence in diagnostics.advise(metrics)) == 1
 
 
-@pytest.mark.parametrize("metrics", [{}, {"diagnostics": None}, {"diagnostics": {"divergences": None}}])
+@pytest.mark.parametrize(
+    "metrics", [{}, {"diagnostics": None}, {"thin": "", "diagnostics": {"divergences": None, "min_ebfmi": "low"}}]
+)
 def test_what_was_not_measured_is_not_judged(metrics):
     assert diagnostics.advise(metrics) == []
 
