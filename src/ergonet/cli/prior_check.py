@@ -50,11 +50,12 @@ def run(settings: Settings, *, num_draws: int, out: str, overwrite: bool) -> str
 
     from ergonet.prediction.prior_check import prior_predictive
 
-    at_rows = prior_predictive(model, dataset.x_train, num_draws=num_draws, seed=settings.run.seed)
     feature, grid = _line(dataset)
-    along = prior_predictive(model, grid, num_draws=num_draws, seed=settings.run.seed)
+    x, rows = np.concatenate([dataset.x_train, grid]), len(dataset.x_train)
+    drawn = prior_predictive(model, x, num_draws=num_draws, seed=settings.run.seed)
+    at_rows = dataclasses.replace(drawn, mean=drawn.mean[:, :rows], targets=drawn.targets[:, :rows])
     of_task = _classes if dataset.task == "classification" else _reals
-    told, is_wide = of_task(dataset, at_rows, along.mean, feature, path)
+    told, is_wide = of_task(dataset, at_rows, drawn.mean[:, rows:], feature, path)
     if is_wide:
         told += _ON_PURPOSE if is_default else _TOO_WIDE
     return f"{told}Picture: {path}"

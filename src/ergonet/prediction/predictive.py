@@ -30,6 +30,7 @@ from ergonet.models.weighting import unweighted
 from ergonet.prediction.chunks import SIMULATED_ROWS, Rows, draw_chunks, held_chunks, readable
 from ergonet.prediction.members import MemberDensities
 from ergonet.prediction.moments import Moments, part_of, unpacked
+from ergonet.prediction.prior_check import drawn_positions
 from ergonet.prediction.probabilities import calibrated, entropy_of
 from ergonet.prediction.quantiles import mixture_quantiles
 
@@ -334,13 +335,8 @@ def prior_predictive(model: BayesianNetwork, x: Any, *, num_samples: int, seed: 
     _check_simulation(num_samples, seed)
     keys = jax.random.split(key_of(seed), num_samples)
     return _simulate(
-        model, x, lambda start, stop: _prior_draws(model, keys[start:stop]), num_samples=num_samples, seed=seed
+        model, x, lambda start, stop: drawn_positions(model, keys[start:stop]), num_samples=num_samples, seed=seed
     )
-
-
-@eqx.filter_jit
-def _prior_draws(model: BayesianNetwork, keys: Array) -> Array:
-    return lax.map(model.sample_prior, keys)
 
 
 def _check_simulation(num_samples: Any, seed: Any) -> None:

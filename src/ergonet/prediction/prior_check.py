@@ -1,16 +1,19 @@
 """Prior predictive checks: functions and predictions drawn from the prior."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+from jax import lax
 
 from ergonet._checks import is_integer
 from ergonet._errors import SettingError
 from ergonet._keys import key_of
 from ergonet._types import Array
+from ergonet.execution.threads import options
 from ergonet.models.network_posterior import BayesianNetwork
 
 
@@ -44,20 +47,35 @@ def prior_predictive(model: BayesianNetwork, x: Any, *, num_draws: int = 100, se
     if not is_integer(num_draws) or num_draws < 1:
         raise SettingError(f"`prior_predictive(num_draws=...)` must be an integer of at least 1, got {num_draws!r}.")
     inputs = jax.device_put(model.network.prepare(np.asarray(x, np.float32)))
-    keys = jax.random.split(key_of(seed), num_draws)
-    mean, variance, targets = (np.asarray(part).swapaxes(1, 2) for part in _draw(model, keys, inputs))
+    keys = jax.vmap(jax.random.split)(jax.random.split(key_of(seed), num_draws))
+    positions = drawn_positions(model, keys[:, 0])
+    parts = _programs(jax.default_backend())[1](model, positions, keys[:, 1], inputs)
+    mean, variance, targets = (np.asarray(part).swapaxes(1, 2) for part in parts)
     is_classes = model.likelihood.is_classification
     return PriorPrediction(mean=mean, noise_sd=None if is_classes else np.sqrt(variance), targets=targets)
 
 
-@eqx.filter_jit
-def _draw(model: BayesianNetwork, keys: Array, inputs: Array) -> tuple[Array, Array, Array]:
-    def one(key: Array) -> tuple[Array, Array, Array]:
-        key_position, key_noise = jax.random.split(key)
-        position = model.sample_prior(key_position, inputs.dtype)
-        own, outputs = model.split(position)[1], model.outputs(position, inputs)
-        likelihood = model.likelihood
-        targets = likelihood.sample(key_noise, own, outputs)
-        return likelihood.mean(own, outputs), likelihood.variance(own, outputs), targets
+def drawn_positions(model: BayesianNetwork, keys: Array) -> Array:
+    """A position drawn from the prior for each key, `[draw, dim]`."""
+    return _programs(jax.default_backend())[0](model, keys)
 
-    return jax.lax.map(one, keys)
+
+@cache
+def _programs(platform: str) -> tuple[Any, Any]:
+    """The programs that draw and that predict; both take longer to compile than to run."""
+
+    def draw(model: BayesianNetwork, keys: Array) -> Array:
+        return lax.map(model.sample_prior, keys)
+
+    def predict(model: BayesianNetwork, positions: Array, keys: Array, inputs: Array) -> tuple[Array, Array, Array]:
+        def one(pair: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+            position, key = pair
+            own, outputs = model.split(position)[1], model.outputs(position, inputs)
+            likelihood = model.likelihood
+            targets = likelihood.sample(key, own, outputs)
+            return likelihood.mean(own, outputs), likelihood.variance(own, outputs), targets
+
+        return lax.map(one, (positions, keys))
+
+    draw_program, predict_program = (eqx.filter_jit(f, **options(platform, effort=0)) for f in (draw, predict))
+    return draw_program, predict_program
