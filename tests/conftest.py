@@ -91,7 +91,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def compilation_cache(request: pytest.FixtureRequest) -> None:
-    """Keep compiled programs in pytest's cache (`--cache-clear` empties it), for all workers and all stages.
+    """Keep compiled programs in pytest's cache (`--cache-clear` empties it), for all workers, stages and processes.
 
     The same program is compiled once, whichever worker meets it first; a second run of tests that mostly compile takes
     about a sixth of the time. JAX writes an entry in place, so that another process could read half of it: here an
@@ -111,9 +111,14 @@ def compilation_cache(request: pytest.FixtureRequest) -> None:
 
     assert lru_cache._CACHE_SUFFIX == "-cache", "JAX names its entries differently now"
     lru_cache.LRUCache.put = put
-    jax.config.update("jax_compilation_cache_dir", str(request.config.cache.mkdir("jax")))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    settings = {
+        "jax_compilation_cache_dir": str(request.config.cache.mkdir("jax")),
+        "jax_persistent_cache_min_compile_time_secs": 0.05,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    for name, value in settings.items():
+        jax.config.update(name, value)
+        os.environ[name.upper()] = str(value)  # for the processes that tests start
 
 
 @pytest.fixture(autouse=True)

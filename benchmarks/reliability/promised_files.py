@@ -250,10 +250,11 @@ def _world_writable_cache(folder: Path) -> Outcome:
     cache = folder / "cache" / "ergonet" / "compiled"
     cache.mkdir(parents=True)
     cache.chmod(0o777)
+    uncached = {name: one for name, one in fits.environment().items() if name != "JAX_COMPILATION_CACHE_DIR"}
     done = subprocess.run(
         [*fits.COMMAND, *COMMAND, "--out", "run"],
         cwd=folder,
-        env={**fits.environment(), "XDG_CACHE_HOME": str(folder / "cache")},
+        env={**uncached, "XDG_CACHE_HOME": str(folder / "cache")},
         capture_output=True,
         text=True,
         check=False,

@@ -23,12 +23,10 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ergonet(folder, request):
-    cache = request.config.cache.mkdir(f"command-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}")
-
+def ergonet(folder):
     def run(*arguments, code=0, **variables):
         environment = {name: value for name, value in os.environ.items() if name != "ERGONET_DATA"}
-        environment |= {"XDG_CACHE_HOME": str(cache), **variables}
+        environment |= variables
         answer = subprocess.run(
             [COMMAND, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
         )

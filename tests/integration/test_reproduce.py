@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import re
 import subprocess
 import sys
@@ -28,14 +27,11 @@ ERROR, SECONDS = Quantity("error, %", 2), Quantity("seconds")
 
 
 @pytest.fixture
-def ergonet(tmp_path, request):
-    cache = request.config.cache.mkdir(f"command-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}")
-
+def ergonet(tmp_path):
     def run(*arguments, code=0):
         answer = subprocess.run(
             [COMMAND, *arguments],
             cwd=tmp_path,
-            env=os.environ | {"XDG_CACHE_HOME": str(cache)},
             capture_output=True,
             text=True,
             timeout=600,
@@ -84,9 +80,9 @@ def with_toy(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(REPRODUCTIONS.names()))
-def test_the_smoke_run_of_every_reproduction_fulfils_the_contract(name, ergonet, tmp_path):
-    answer = ergonet("reproduce", name, "--smoke", "--out", "out")
+def test_the_smoke_run_of_every_reproduction_fulfils_the_contract(name, tmp_path):
     folder = tmp_path / "out"
+    told = reproduce.run(name, mode="smoke", seeds=None, out=str(folder))
     record = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     assert set(KEYS) <= set(record)
     assert (record["name"], record["mode"]) == (name, "smoke")
@@ -114,9 +110,16 @@ def test_the_smoke_run_of_every_reproduction_fulfils_the_contract(name, ergonet,
     pictures = sorted(path.name for path in folder.glob("*.png"))
     assert pictures
     assert all(f"]({picture})" in text for picture in pictures)
-    assert record["verdict"] in answer.stdout
+    assert record["verdict"] in told
     if name.startswith("lau-"):
-        assert "single draws" in answer.stdout
+        assert "single draws" in told
+
+
+def test_the_command_tells_its_progress_and_writes_its_files(ergonet, tmp_path):
+    answer = ergonet("reproduce", "sghmc-phase", "--smoke", "--out", "out")
+    assert "seed 2 of 2" in answer.stderr
+    record = json.loads((tmp_path / "out" / "sghmc-phase.json").read_text(encoding="utf-8"))
+    assert record["verdict"] in answer.stdout
 
 
 def test_without_a_name_all_are_listed(ergonet):

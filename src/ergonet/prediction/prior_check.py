@@ -77,5 +77,5 @@ def _programs(platform: str) -> tuple[Any, Any]:
 
         return lax.map(one, (positions, keys))
 
-    draw_program, predict_program = (eqx.filter_jit(f, **options(platform, effort=0)) for f in (draw, predict))
-    return draw_program, predict_program
+    settings = options(platform, effort=0)
+    return eqx.filter_jit(draw, **settings), eqx.filter_jit(predict, **settings)

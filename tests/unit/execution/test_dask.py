@@ -9,7 +9,6 @@ import threading
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -32,21 +31,11 @@ def client():
     """Three workers that have the cache of programs of this process."""
     settings = {"distributed.comm.timeouts.connect": "120s", "distributed.worker.memory.terminate": False}
     with (
-        cached_programs(),
         dask_settings(settings),
         distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as found,
     ):
         yield found
-
-
-@contextmanager
-def cached_programs():
-    with pytest.MonkeyPatch.context() as patch:
-        if jax.config.jax_compilation_cache_dir is not None:
-            patch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir)
-            patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-        yield
 
 
 def dask_settings(settings):

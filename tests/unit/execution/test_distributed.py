@@ -66,9 +66,8 @@ def free_address():
 
 
 def environment():
-    """That of this process, with its cache of programs and its own platform only."""
-    cache = {"JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir or ""}
-    return os.environ | cache | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    """That of this process, with its own platform only."""
+    return os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def as_mpi_does(job, rank):

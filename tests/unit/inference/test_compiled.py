@@ -44,6 +44,7 @@ print(jax.config.jax_compilation_cache_dir, events.count("/jax/compilation_cache
 def test_a_second_process_compiles_nothing(tmp_path):
     """That calls `sample` from Python."""
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    environment.pop("JAX_COMPILATION_CACHE_DIR")
     found = []
     for number in (2, 3):
         script = [sys.executable, "-c", PROGRAM.format(number=number)]
