@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from jax import numpy as jnp
 
@@ -91,7 +92,7 @@ def draws(potential: str, method: str, size: Size, seed: int) -> ergonet.Samples
 def masses(potential: str) -> np.ndarray:
     """Probability of each bin, by quadrature."""
     points = np.linspace(BINS[0], BINS[-1], 100 * (len(BINS) - 1) + 1)
-    density = np.exp([-float(POTENTIALS[potential](jnp.asarray([one]))) for one in points])
+    density = np.exp(-np.asarray(jax.vmap(POTENTIALS[potential])(jnp.asarray(points)[:, None]), np.float64))
     inside = 0.5 * (density[1:] + density[:-1]).reshape(len(BINS) - 1, 100).sum(axis=1)
     return inside / inside.sum()
 

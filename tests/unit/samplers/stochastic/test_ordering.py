@@ -10,29 +10,30 @@ from ergonet.samplers.stochastic.ordering import INDEPENDENT, SHUFFLED
 
 ROWS, BATCH, EPOCHS = 24, 6, 400
 FEEDS = {
-    "device": lambda: DeviceFeed({"number": np.arange(ROWS)}, jax.random.key(0), BATCH, ordering=INDEPENDENT),
-    "host": lambda: HostFeed({"number": np.arange(ROWS)}, (0, 0), jax.devices()[0], BATCH, ordering=INDEPENDENT),
+    "device": lambda size: DeviceFeed({"number": np.arange(ROWS)}, jax.random.key(0), size, ordering=INDEPENDENT),
+    "host": lambda size: HostFeed({"number": np.arange(ROWS)}, (0, 0), jax.devices()[0], size, ordering=INDEPENDENT),
 }
 
 
-def minibatches(feed):
+def minibatches(feed, size):
     """Rows `[batch, row]` of all epochs."""
-    count = EPOCHS * (ROWS // BATCH)
+    count = EPOCHS * (ROWS // size)
     layouts = (feed.layout(number) for number in range(-(-count // feed.layout_size)))
     return np.concatenate([np.asarray(rows["number"])[np.asarray(order)] for rows, order in layouts])[:count]
 
 
+@pytest.mark.parametrize("size", [BATCH, 1])
 @pytest.mark.parametrize("feed", FEEDS)
-def test_independent_minibatches_have_distinct_rows_and_no_memory(feed):
-    found = minibatches(FEEDS[feed]())
-    assert all(len(set(batch)) == BATCH for batch in found)
-    count, share = len(found), BATCH / ROWS
+def test_independent_minibatches_have_distinct_rows_and_no_memory(feed, size):
+    found = minibatches(FEEDS[feed](size), size)
+    assert all(len(set(batch)) == size for batch in found)
+    count, share = len(found), size / ROWS
     times = np.bincount(found.ravel(), minlength=ROWS)
     assert np.max(np.abs(times - count * share)) < 4 * np.sqrt(count * share * (1 - share))
     seen = np.zeros((count, ROWS))
     np.put_along_axis(seen, found, 1.0, axis=1)
     # Two samples of n of N rows have n^2 / N in common, with a hypergeometric variance; in an epoch they have none.
-    expected, variance = BATCH * share, BATCH * share * (1 - share) * (ROWS - BATCH) / (ROWS - 1)
+    expected, variance = size * share, size * share * (1 - share) * (ROWS - size) / (ROWS - 1)
     for lag in (1, 2, 3, 4, 5):
         common = np.sum(seen[lag:] * seen[:-lag], axis=1)
         assert abs(common.mean() - expected) < 4 * np.sqrt(variance / len(common))
