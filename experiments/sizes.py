@@ -47,7 +47,7 @@ class Size:
 
 
 SIZES = {
-    "smoke": Size("smoke", num_seeds=2, num_chains=2, num_warmup=20, num_draws=20, width=0.03),
+    "smoke": Size("smoke", num_seeds=2, num_chains=2, num_warmup=10, num_draws=10, width=0.03),
     "quick": Size("quick", num_seeds=2, num_chains=2, num_warmup=200, num_draws=200),
     "full": Size("full", num_seeds=3, num_chains=4, num_warmup=1000, num_draws=1000),
 }
