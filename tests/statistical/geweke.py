@@ -8,9 +8,10 @@ error. Sources: Geweke 2004; Grosse and Duvenaud 2014.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +24,7 @@ NETWORK = MLP((1, 2, 1))
 INPUTS = np.linspace(-1.2, 1.5, 4, dtype=np.float32)[:, None]
 NOISE = likelihoods.GammaPrecision(0.5, 8.0)
 NUM_CHAINS, NUM_STEPS, NUM_DRAWS = 512, 100, 200000
-COMPILER = {"xla_backend_optimization_level": 0}  # compiling takes longer than running
+COMPILER = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}  # compiling takes longer
 
 
 def normal_gamma(group: str, parametrization: str, below: Any = (), alpha: float = 6.0) -> BayesianNetwork:
@@ -123,22 +124,27 @@ def run(name: str, parametrization: str, kernel: Any, *, seed: int = 0, longer: 
     joint = NetworkJoint.of(model.condition(INPUTS, np.zeros((len(INPUTS), 1), np.float32)))
     tuning = kernel.tuning(joint.posterior, jnp.zeros(joint.posterior.dim))
 
-    def step(position, key):
-        first, second = jax.random.split(key)
-        data = joint.simulate(first, position)
-        given = joint.given(data)
-        info: Any
-        state, info = run_transition(kernel, second, given, kernel.init(given, position), tuning)
-        seen = quantities(joint, data, state.position, is_heavy=name in HEAVY)
-        return state.position, (seen, info.acceptance, info.moved)
+    @partial(eqx.filter_jit, compiler_options=COMPILER)  # the same program for kernels that differ in numbers only
+    def chains(joint, kernel, tuning, keys):
+        def step(position, key):
+            first, second = jax.random.split(key)
+            data = joint.simulate(first, position)
+            given = joint.given(data)
+            info: Any
+            state, info = run_transition(kernel, second, given, kernel.init(given, position), tuning)
+            seen = quantities(joint, data, state.position, is_heavy=name in HEAVY)
+            return state.position, (seen, info.acceptance, info.moved)
 
-    def chain(key):
-        first, second = jax.random.split(key)
-        _, found = jax.lax.scan(step, model.sample_prior(first), jax.random.split(second, NUM_STEPS))
-        return jax.tree.map(lambda one: jnp.mean(one, axis=0), found)
+        def chain(key):
+            first, second = jax.random.split(key)
+            _, found = jax.lax.scan(step, joint.draw(first), jax.random.split(second, NUM_STEPS))
+            return jax.tree.map(lambda one: jnp.mean(one, axis=0), found)
 
-    keys = jax.random.split(jax.random.key(seed), longer * NUM_CHAINS)
-    means, acceptance, moved = jax.jit(jax.vmap(chain), compiler_options=COMPILER)(keys)
+        return jax.vmap(chain)(keys)
+
+    keys = jax.random.split(jax.random.key(seed), (longer, NUM_CHAINS))
+    parts = [chains(joint, kernel, tuning, part) for part in keys]
+    means, acceptance, moved = jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
     exact, exact_error = exact_moments(name)
     ours = np.asarray(means, np.float64)
     scores = (ours.mean(axis=0) - exact) / np.sqrt(ours.var(axis=0) / len(ours) + exact_error)
