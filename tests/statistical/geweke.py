@@ -8,7 +8,7 @@ error. Sources: Geweke 2004; Grosse and Duvenaud 2014.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -124,7 +124,6 @@ def run(name: str, parametrization: str, kernel: Any, *, seed: int = 0, longer: 
     joint = NetworkJoint.of(model.condition(INPUTS, np.zeros((len(INPUTS), 1), np.float32)))
     tuning = kernel.tuning(joint.posterior, jnp.zeros(joint.posterior.dim))
 
-    @partial(eqx.filter_jit, compiler_options=COMPILER)  # the same program for kernels that differ in numbers only
     def chains(joint, kernel, tuning, keys):
         def step(position, key):
             first, second = jax.random.split(key)
@@ -143,7 +142,9 @@ def run(name: str, parametrization: str, kernel: Any, *, seed: int = 0, longer: 
         return jax.vmap(chain)(keys)
 
     keys = jax.random.split(jax.random.key(seed), (longer, NUM_CHAINS))
-    parts = [chains(joint, kernel, tuning, part) for part in keys]
+    options: dict[str, Any] = {"compiler_options": COMPILER}
+    program: Any = eqx.filter_jit(chains, **options)  # the same for kernels that differ in numbers only
+    parts = [program(joint, kernel, tuning, part) for part in keys]
     means, acceptance, moved = jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
     exact, exact_error = exact_moments(name)
     ours = np.asarray(means, np.float64)
