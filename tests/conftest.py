@@ -95,7 +95,8 @@ def compilation_cache(request: pytest.FixtureRequest) -> None:
 
     The same program is compiled once, whichever worker meets it first; a second run of tests that mostly compile takes
     about a sixth of the time. JAX writes an entry in place, so that another process could read half of it: here an
-    entry is written beside its name and renamed.
+    entry is written beside its name and renamed. Processes that tests start do write in place; a reader of half an
+    entry gets a warning of JAX and compiles.
     """
     if not hasattr(request.config, "cache"):
         return

@@ -1,4 +1,4 @@
-"""The command as a newcomer starts it: a subprocess in an empty folder, with tiny settings."""
+"""The command as a newcomer starts it: in an empty folder, with tiny settings, nearly always as a subprocess."""
 
 import json
 import re

@@ -24,7 +24,8 @@ NETWORK = MLP((1, 2, 1))
 INPUTS = np.linspace(-1.2, 1.5, 4, dtype=np.float32)[:, None]
 NOISE = likelihoods.GammaPrecision(0.5, 8.0)
 NUM_CHAINS, NUM_STEPS, NUM_DRAWS = 512, 100, 200000
-COMPILER = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}  # compiling takes longer
+# Compiling takes longer than running.
+COMPILER = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 def normal_gamma(group: str, parametrization: str, below: Any = (), alpha: float = 6.0) -> BayesianNetwork:

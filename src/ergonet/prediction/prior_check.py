@@ -16,6 +16,8 @@ from ergonet._types import Array
 from ergonet.execution.threads import options
 from ergonet.models.network_posterior import BayesianNetwork
 
+SMALL = 10**6  # values: below, a program that is not optimized is done sooner
+
 
 @dataclass(frozen=True)
 class PriorPrediction:
@@ -49,7 +51,8 @@ def prior_predictive(model: BayesianNetwork, x: Any, *, num_draws: int = 100, se
     inputs = jax.device_put(model.network.prepare(np.asarray(x, np.float32)))
     keys = jax.vmap(jax.random.split)(jax.random.split(key_of(seed), num_draws))
     positions = drawn_positions(model, keys[:, 0])
-    parts = _programs(jax.default_backend())[1](model, positions, keys[:, 1], inputs)
+    _, predict = _programs(jax.default_backend(), _effort(num_draws * len(x)))
+    parts = predict(model, positions, keys[:, 1], inputs)
     mean, variance, targets = (np.asarray(part).swapaxes(1, 2) for part in parts)
     is_classes = model.likelihood.is_classification
     return PriorPrediction(mean=mean, noise_sd=None if is_classes else np.sqrt(variance), targets=targets)
@@ -57,12 +60,18 @@ def prior_predictive(model: BayesianNetwork, x: Any, *, num_draws: int = 100, se
 
 def drawn_positions(model: BayesianNetwork, keys: Array) -> Array:
     """A position drawn from the prior for each key, `[draw, dim]`."""
-    return _programs(jax.default_backend())[0](model, keys)
+    draw, _ = _programs(jax.default_backend(), _effort(len(keys) * model.dim))
+    return draw(model, keys)
+
+
+def _effort(work: int) -> int | None:
+    """How much to optimize a program: not at all where compiling takes longer than running."""
+    return 0 if work <= SMALL else None
 
 
 @cache
-def _programs(platform: str) -> tuple[Any, Any]:
-    """The programs that draw and that predict; both take longer to compile than to run."""
+def _programs(platform: str, effort: int | None) -> tuple[Any, Any]:
+    """The programs that draw positions and that predict."""
 
     def draw(model: BayesianNetwork, keys: Array) -> Array:
         return lax.map(model.sample_prior, keys)
@@ -77,5 +86,5 @@ def _programs(platform: str) -> tuple[Any, Any]:
 
         return lax.map(one, (positions, keys))
 
-    settings = options(platform, effort=0)
+    settings = options(platform, effort=effort)
     return eqx.filter_jit(draw, **settings), eqx.filter_jit(predict, **settings)

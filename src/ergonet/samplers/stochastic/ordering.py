@@ -66,7 +66,7 @@ class IndependentMinibatches(AbstractOrdering):
 
     def epoch(self, seed: tuple[int, ...], number: int, num_rows: int, batch_size: int) -> np.ndarray:
         generator = np.random.default_rng((*seed, number))
-        if batch_size == 1:  # all at once
+        if batch_size == 1:  # no row can recur within a minibatch, so all are drawn at once
             return generator.integers(num_rows, size=(num_rows, 1), dtype=np.int32)
         drawn = [generator.choice(num_rows, batch_size, replace=False) for _ in range(num_rows // batch_size)]
         return np.stack(drawn).astype(np.int32)
