@@ -111,6 +111,12 @@ def exact_moments(name: str) -> tuple[np.ndarray, np.ndarray]:
     return draws.mean(axis=0), draws.var(axis=0) / NUM_DRAWS
 
 
+@eqx.filter_jit(compiler_options=COMPILER)
+def starts(joint: NetworkJoint, keys: Any) -> Any:
+    """Positions drawn from the prior, by a program of its own, which the kernels share."""
+    return jax.vmap(joint.draw)(keys)
+
+
 def run(name: str, parametrization: str, kernel: Any, *, seed: int = 0, longer: int = 1) -> Result:
     """The joint test of a kernel with fixed step sizes.
 
@@ -125,7 +131,7 @@ def run(name: str, parametrization: str, kernel: Any, *, seed: int = 0, longer: 
     joint = NetworkJoint.of(model.condition(INPUTS, np.zeros((len(INPUTS), 1), np.float32)))
     tuning = kernel.tuning(joint.posterior, jnp.zeros(joint.posterior.dim))
 
-    def chains(joint, kernel, tuning, keys):
+    def chains(joint, kernel, tuning, positions, keys):
         def step(position, key):
             first, second = jax.random.split(key)
             data = joint.simulate(first, position)
@@ -135,17 +141,16 @@ def run(name: str, parametrization: str, kernel: Any, *, seed: int = 0, longer: 
             seen = quantities(joint, data, state.position, is_heavy=name in HEAVY)
             return state.position, (seen, info.acceptance, info.moved)
 
-        def chain(key):
-            first, second = jax.random.split(key)
-            _, found = jax.lax.scan(step, joint.draw(first), jax.random.split(second, NUM_STEPS))
+        def chain(position, key):
+            _, found = jax.lax.scan(step, position, jax.random.split(key, NUM_STEPS))
             return jax.tree.map(lambda one: jnp.mean(one, axis=0), found)
 
-        return jax.vmap(chain)(keys)
+        return jax.vmap(chain)(positions, keys)
 
-    keys = jax.random.split(jax.random.key(seed), (longer, NUM_CHAINS))
+    pairs = jax.vmap(jax.vmap(jax.random.split))(jax.random.split(jax.random.key(seed), (longer, NUM_CHAINS)))
     options: dict[str, Any] = {"compiler_options": COMPILER}
     program: Any = eqx.filter_jit(chains, **options)  # the same for kernels that differ in numbers only
-    parts = [program(joint, kernel, tuning, part) for part in keys]
+    parts = [program(joint, kernel, tuning, starts(joint, pair[:, 0]), pair[:, 1]) for pair in pairs]
     means, acceptance, moved = jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
     exact, exact_error = exact_moments(name)
     ours = np.asarray(means, np.float64)
