@@ -85,9 +85,12 @@ def align(source: Source, *, model: BayesianNetwork | None = None, reference: in
         SettingError: there is no chain `reference`.
     """
     samples, network = _known(source, model)
+    every = samples.weights()
+    shares = np.where(every.any(axis=1, keepdims=True), every, 1.0).astype(np.float64)
+    shares /= shares.sum(axis=1, keepdims=True)
     if reference is None:
         levels = samples.stats.get("lp")
-        means = np.zeros(1) if levels is None else np.asarray(levels[...], np.float64).mean(axis=1)
+        means = np.zeros(1) if levels is None else (shares * np.asarray(levels[...], np.float64)).sum(axis=1)
         reference = int(np.argmax(np.where(np.isfinite(means), means, -np.inf)))
     if not is_integer(reference) or not 0 <= reference < samples.num_chains:
         raise SettingError(f"`reference` must be a chain from 0 to {samples.num_chains - 1}, got {reference!r}.")
@@ -96,9 +99,9 @@ def align(source: Source, *, model: BayesianNetwork | None = None, reference: in
     drawn = _weights(samples, network)
     layers = Layers.of(mlp, is_odd=is_odd(mlp.activation))
     is_scaled = is_homogeneous(mlp.activation)
-    matched = closest(layers, drawn.reshape(-1, drawn.shape[2]), drawn[reference], is_scaled=is_scaled)
-    matched = matched.reshape(drawn.shape)
-    every, distances = samples.weights(), _distances(matched)
+    anchor = drawn[reference, shares[reference] > 0]
+    matched = closest(layers, drawn.reshape(-1, drawn.shape[2]), anchor, is_scaled=is_scaled).reshape(drawn.shape)
+    distances = _distances(matched, shares)
     removed = ["order of units", *["signs"] * layers.is_odd, *["scales"] * is_scaled]
     return Alignment(
         weights=matched,
@@ -164,8 +167,9 @@ def _with_norms(layers: Layers, points: Points, norms: Sequence[np.ndarray] | No
     return points
 
 
-def _distances(weights: np.ndarray) -> np.ndarray:
-    means, variances = weights.mean(axis=1, dtype=np.float64), weights.var(axis=1, dtype=np.float64)
+def _distances(weights: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    means = np.einsum("cd,cdw->cw", shares, weights)
+    variances = np.einsum("cd,cdw->cw", shares, np.square(weights - means[:, None]))
     apart = np.square(means[:, None] - means[None])
     spread = (variances[:, None] + variances[None]) / 2
     with np.errstate(divide="ignore", invalid="ignore"):

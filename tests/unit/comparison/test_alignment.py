@@ -104,6 +104,20 @@ def test_the_reference_is_the_chain_with_the_highest_density():
     np.testing.assert_array_equal(found.weights, positions[::-1])
 
 
+def test_draws_of_weight_zero_change_neither_reference_nor_distances():
+    model = network(2, 5, 1)
+    settled, exploring = around(model), 3 * around(model, seed=5, noise=1.0)
+    planted = shuffled(layers_of(model, is_odd=True), settled)[::-1]
+    levels = np.concatenate([np.repeat([[90.0], [0.0]], DRAWS, axis=1), np.repeat([[-10.0], [-3.0]], DRAWS, axis=1)], 1)
+    weight = np.repeat([0.0, 1.0], DRAWS)[None].repeat(2, axis=0)
+    whole = run(np.concatenate([exploring, planted], axis=1))
+    found = comparison.align(dataclasses.replace(whole, stats={"lp": levels, "weight": weight}), model=model)
+    alone = comparison.align(dataclasses.replace(run(planted), stats={"lp": levels[:, DRAWS:]}), model=model)
+    np.testing.assert_array_equal(found.weights[:, DRAWS:], alone.weights)
+    np.testing.assert_allclose(found.distances, alone.distances, rtol=1e-6)
+    assert found.modes.tolist() == [0, 0]
+
+
 def test_other_networks_and_chains_are_refused():
     flat = network(2, 1)
     with pytest.raises(CapabilityError, match="hidden layer"):
