@@ -23,8 +23,8 @@ EXAMPLES ?= 1000
 # Without the checks of annotations, which are made by the quick tests and cost a tenth of the time.
 UNTYPED := -o addopts="--import-mode=importlib --strict-config --strict-markers -ra"
 QUICK := "not (statistical or slow or browser or gpu)"
-# Quick tests compile more than they run, so their programs are not optimized.
-QUICK_COMPILER := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
+# Tests compile more than they run, so that programs are not optimized, except where a test runs what users run.
+UNOPTIMIZED := JAX_DISABLE_MOST_OPTIMIZATIONS=1
 
 .PHONY: help setup demo test test-fast test-statistical test-browser test-long fuzz coverage lint format bench \
 	bench-uci reliability reliability-quick docs clean
@@ -56,10 +56,10 @@ demo: $(STAMP)  ## fit a Bayesian neural network to the digits and write demo-ru
 test: lint test-fast test-statistical test-browser  ## all that CI runs
 
 test-fast: $(STAMP)  ## the quick tests only
-	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) -m $(QUICK)
+	$(UNOPTIMIZED) $(PYTEST) -m $(QUICK)
 
 test-statistical: $(STAMP)  ## statistical tests, slow tests and the examples of the documentation
-	$(PYTEST) $(UNTYPED) --dist load -m "(statistical or slow) and not (browser or gpu)"
+	$(UNOPTIMIZED) $(PYTEST) $(UNTYPED) --dist load -m "(statistical or slow) and not (browser or gpu)"
 
 test-browser: $(STAMP)  ## open reports in headless Chromium
 	$(PYTEST) -n 0 -m "browser and not gpu"
@@ -71,7 +71,7 @@ fuzz: $(STAMP)  ## other inputs of all kinds in every run, EXAMPLES of each; has
 	ERGONET_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest $(UNTYPED) tests/fuzz
 
 coverage: $(COVERAGE_STAMP)  ## statements that the quick tests run; writes docs/results/coverage.md
-	COVERAGE_CORE=sysmon XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) -m $(QUICK) --cov=ergonet --cov-report=
+	COVERAGE_CORE=sysmon $(UNOPTIMIZED) $(PYTEST) -m $(QUICK) --cov=ergonet --cov-report=
 	$(BIN)/coverage json --quiet -o build/coverage.json
 	$(BIN)/python tools/coverage_page.py build/coverage.json
 

@@ -114,7 +114,7 @@ def compilation_cache(request: pytest.FixtureRequest) -> None:
     lru_cache.LRUCache.put = put
     settings = {
         "jax_compilation_cache_dir": str(request.config.cache.mkdir("jax")),
-        "jax_persistent_cache_min_compile_time_secs": 0.05,
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
         "jax_persistent_cache_min_entry_size_bytes": -1,
     }
     for name, value in settings.items():

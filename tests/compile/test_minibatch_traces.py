@@ -1,12 +1,27 @@
 """A minibatch run compiles each of its programs once: for all chains, chunks, phases, seeds and data of one shape."""
 
+import gc
+import weakref
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergonet import SGHMC, SGLD, SGNUTS, NaiveSGHMC, Target, schedules
+from ergonet import (
+    MLP,
+    SGHMC,
+    SGLD,
+    SGNUTS,
+    BayesianNetwork,
+    NaiveSGHMC,
+    Target,
+    likelihoods,
+    priors,
+    schedules,
+    stream,
+)
 from ergonet.baselines import SGD, Adam
 from ergonet.inference import minibatch_jobs
 from tests.ledger import Ledger
@@ -24,6 +39,7 @@ KERNELS = {
     "naive": lambda **more: NaiveSGHMC(learning_rate=0.001, num_steps=3, metropolis=True, batch_size=4, **more),
     "sg-nuts": lambda **more: SGNUTS(learning_rate=0.01, max_doublings=3, batch_size=4, **more),
 }
+MODEL = BayesianNetwork(MLP((2, 3, 1)), priors.Normal(1.0), likelihoods.Gaussian(noise=0.5))
 
 
 class CountingRows(eqx.Module):
@@ -67,6 +83,31 @@ def test_one_compilation_for_a_whole_run_and_none_for_the_next(monkeypatch, kern
     run(target(calls, 1), make(), num_chains=3, num_warmup=5, num_draws=60, seed=8)
     assert len(calls) == first
     assert not [name for name in compiled if name and "advance" in name], compiled
+
+
+def test_another_streamed_table_compiles_nothing_and_the_first_is_not_kept():
+    def streamed(rows, seed):
+        rng = np.random.default_rng(seed)
+        return stream(MODEL, rng.normal(size=(rows, 2)).astype(np.float32), rng.normal(size=rows))
+
+    def used(posterior):
+        samples = run(posterior, SGLD(learning_rate=0.001, batch_size=4), num_chains=1, num_draws=6, num_warmup=2)
+        samples.monitor(), samples.scales(), samples.parameters()
+
+    programs, compiled = {f"jit({name})" for name in ("start_position", "first_record", "advance", "_monitor")}, []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **named: compiled.append(named.get("fun_name")) if "backend_compile" in event else None
+    )
+    first = streamed(30, 0)
+    kept = weakref.ref(first.rows()[0])
+    used(first)
+    assert programs <= set(compiled)
+    del first
+    gc.collect()
+    assert kept() is None
+    compiled.clear()
+    used(streamed(30, 1))
+    assert not programs & set(compiled)
 
 
 @pytest.mark.parametrize("make", [SGLD, SGHMC, SGNUTS, Adam, SGD])

@@ -26,6 +26,7 @@ NOISE = likelihoods.GammaPrecision(0.5, 8.0)
 NUM_CHAINS, NUM_STEPS, NUM_DRAWS = 512, 100, 200000
 # Compiling takes longer than running.
 COMPILER = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+OPTIONS: dict[str, Any] = {"compiler_options": COMPILER}
 
 
 def normal_gamma(group: str, parametrization: str, below: Any = (), alpha: float = 6.0) -> BayesianNetwork:
@@ -111,10 +112,8 @@ def exact_moments(name: str) -> tuple[np.ndarray, np.ndarray]:
     return draws.mean(axis=0), draws.var(axis=0) / NUM_DRAWS
 
 
-@eqx.filter_jit(compiler_options=COMPILER)
-def starts(joint: NetworkJoint, keys: Any) -> Any:
-    """Positions drawn from the prior, by a program of its own, which the kernels share."""
-    return jax.vmap(joint.draw)(keys)
+# Positions drawn from the prior, by a program of its own, which the kernels share.
+starts: Any = eqx.filter_jit(lambda joint, keys: jax.vmap(joint.draw)(keys), **OPTIONS)
 
 
 def run(name: str, parametrization: str, kernel: Any, *, seed: int = 0, longer: int = 1) -> Result:
@@ -148,8 +147,7 @@ def run(name: str, parametrization: str, kernel: Any, *, seed: int = 0, longer: 
         return jax.vmap(chain)(positions, keys)
 
     pairs = jax.vmap(jax.vmap(jax.random.split))(jax.random.split(jax.random.key(seed), (longer, NUM_CHAINS)))
-    options: dict[str, Any] = {"compiler_options": COMPILER}
-    program: Any = eqx.filter_jit(chains, **options)  # the same for kernels that differ in numbers only
+    program: Any = eqx.filter_jit(chains, **OPTIONS)  # the same for kernels that differ in numbers only
     parts = [program(joint, kernel, tuning, starts(joint, pair[:, 0]), pair[:, 1]) for pair in pairs]
     means, acceptance, moved = jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
     exact, exact_error = exact_moments(name)

@@ -54,7 +54,7 @@ def parameters(record: Record) -> dict[str, np.ndarray]:
     Raises:
         CapabilityError: the target is unknown.
     """
-    target = record.require_target()
+    target = record.require_target().device_part()
     return _by_name(record, lambda positions: _parameters(target, positions))
 
 
@@ -63,7 +63,8 @@ def monitored(record: Record) -> np.ndarray:
     target = record.target
     if target is None or not offers(target, Monitor):
         return np.asarray(record.positions)
-    return _by_name(record, lambda positions: {"": _monitor(target, positions)})[""]
+    part = target.device_part()
+    return _by_name(record, lambda positions: {"": _monitor(part, positions)})[""]
 
 
 def monitor(target: AbstractTarget, positions: np.ndarray) -> np.ndarray:
@@ -71,7 +72,8 @@ def monitor(target: AbstractTarget, positions: np.ndarray) -> np.ndarray:
 
     They are computed in blocks of 128 draws, so that one program does for any number.
     """
-    return _in_blocks(positions, lambda block: _monitor(target, block))
+    part = target.device_part()
+    return _in_blocks(positions, lambda block: _monitor(part, block))
 
 
 def row_densities(rows: PointwiseLogLikelihood, positions: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -88,7 +90,7 @@ def _in_blocks(positions: np.ndarray, evaluate: Callable[[Array], Array]) -> np.
 
 def learned_scales(record: Record) -> dict[str, np.ndarray]:
     """Learned standard deviations by name, `[chain, draw]` or `[chain, draw, input]`; empty if there are none."""
-    found = Missing("") if record.target is None else record.target.capability(Scales)
+    found = Missing("") if record.target is None else record.target.device_part().capability(Scales)
     return {} if isinstance(found, Missing) else _by_name(record, lambda positions: _scales(found, positions))
 
 

@@ -121,6 +121,10 @@ class MinibatchJob(AbstractJob):
         return DeviceFeed(rows, epochs.chain_key(self._words), size, ordering=ordering)
 
     @property
+    def _there(self) -> AbstractTarget:
+        return self.target.device_part()
+
+    @property
     def _programs(self) -> Programs:
         return programs(self._device.platform, is_alone=self._plan.is_alone)
 
@@ -155,14 +159,14 @@ class MinibatchJob(AbstractJob):
 
     def _begin_at(self, position: Array, step_size: Array) -> None:
         callback = self._plan.run.callback
-        self.record = self._programs.first(self._plan.kernel, self.target, callback, self._words, (position, step_size))
+        self.record = self._programs.first(self._plan.kernel, self._there, callback, self._words, (position, step_size))
 
     def _position(self, rows: Any) -> Array:
         """Initial values with a finite minibatch potential and gradient."""
         init = self._plan.run.init
         for attempt in range(MOST_TRIES if init is None else 1):
             drawn = self._drawn(attempt) if init is None else jnp.asarray(init[self._chain])
-            potential, gradient = self._programs.gradient(self.target, drawn, rows)
+            potential, gradient = self._programs.gradient(self._there, drawn, rows)
             if np.isfinite(potential) and np.all(np.isfinite(gradient)):
                 return drawn
         raise StartError(
@@ -171,7 +175,7 @@ class MinibatchJob(AbstractJob):
         )
 
     def _drawn(self, attempt: int) -> Array:
-        return START_SHARE * self._programs.start(self.target, self._words, np.asarray(attempt, np.int32))
+        return START_SHARE * self._programs.start(self._there, self._words, np.asarray(attempt, np.int32))
 
     def fields(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         dtype = self.record.state.position.dtype
@@ -186,7 +190,7 @@ class MinibatchJob(AbstractJob):
             return
         trials = stability.Trials.of(self._plan.kernel, self.record.state.position)
         stream = self._feed.layout(0)
-        step_size = self._programs.search(self._plan.kernel, self.target, self.record, stream, trials)
+        step_size = self._programs.search(self._plan.kernel, self._there, self.record, stream, trials)
         name = self._plan.kernel.with_rate_named("...")
         if not np.isfinite(step_size):
             raise StartError(
@@ -227,7 +231,7 @@ class MinibatchJob(AbstractJob):
         numbers = (self.done % self._feed.layout_size, count, self._steps_per_draw)
         where = (*(np.asarray(number, np.int32) for number in numbers), np.asarray(not self.is_warmup))
         stream = (*self._layout(), Section(*jax.device_put(where)))
-        arguments = self._plan.kernel, self.target, self.record, stream, self._plan.run.callback
+        arguments = self._plan.kernel, self._there, self.record, stream, self._plan.run.callback
         return self._programs.advance(*arguments, capacity=self._capacity)
 
     def _layout(self) -> tuple[Any, Array]:

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, NoReturn
 import equinox as eqx
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from ergonet._errors import CapabilityError, DataError
-from ergonet._types import AnyArray, Array, Position, Scalar
+from ergonet._types import AnyArray, Array, Int, Position, Scalar
 from ergonet.diagnostics.function_space import choose_reference_rows
 from ergonet.models.checked import CLASSES, numbers, precision_of
 from ergonet.models.network_posterior import NUM_REFERENCE_ROWS, AbstractNetworkPosterior, BayesianNetwork
@@ -36,19 +37,26 @@ class StreamedPosterior(AbstractNetworkPosterior):
 
     model: BayesianNetwork
     reference: Array
-    host: HostRows = eqx.field(static=True)
+    count: Int[Array, ""]
+    host: HostRows | None = eqx.field(static=True)  # None: the part on the device
     dim: int = eqx.field(static=True)
 
-    def __init__(self, model: BayesianNetwork, host: HostRows, reference: Array):
-        self.model, self.host, self.reference = model, host, reference
+    def __init__(self, model: BayesianNetwork, reference: Array, count: Array, host: HostRows | None = None):
+        self.model, self.reference, self.count, self.host = model, reference, count, host
         self.dim = model.dim
 
     @property
-    def num_rows(self) -> int:
-        return len(self.host.targets)
+    def num_rows(self) -> Any:
+        """Rows of the data: an integer, traced where the posterior is an argument of a compiled function."""
+        return self.count if isinstance(self.count, Tracer) else int(self.count)
 
     def rows(self) -> tuple[AnyArray, AnyArray]:
+        if self.host is None:
+            _refuse("rows")
         return self.host.inputs, self.host.targets
+
+    def device_part(self) -> "StreamedPosterior":
+        return StreamedPosterior(self.model, self.reference, self.count)
 
     def potential(self, position: Position) -> Scalar:
         _refuse("potential")
@@ -102,8 +110,8 @@ def stream(model: BayesianNetwork, x: Any, y: Any, *, weights: Any = None) -> St
     targets = prepared_targets.astype(precision_of(x)).T
     seen = np.asarray(x[:: -(-len(x) // SEEN_ROWS)], precision_of(x))
     chosen = choose_reference_rows(seen.reshape(len(seen), -1), count=NUM_REFERENCE_ROWS)
-    reference = jax.device_put(network.prepare(seen[np.asarray(chosen)]))
-    return StreamedPosterior(model, HostRows(x, np.ascontiguousarray(targets)), reference)
+    reference, count = jax.device_put((network.prepare(seen[np.asarray(chosen)]), np.int32(len(x))))
+    return StreamedPosterior(model, reference, count, HostRows(x, np.ascontiguousarray(targets)))
 
 
 def _check_finite(name: str, values: np.ndarray) -> None:

@@ -108,6 +108,13 @@ class AbstractTarget(AbstractDensity):
         difference from a reference point nearby is small. The rounding of each row's log likelihood remains.
         """
 
+    def device_part(self) -> "AbstractTarget":
+        """What compiled programs take: all but data that stay on the host.
+
+        A program keeps its arguments that are no arrays for as long as it lives, and others compile it anew.
+        """
+        return self
+
     @abc.abstractmethod
     def explain(self, position: Position) -> str:
         """Which part of the density is not finite at `position`, in words; for error messages."""
