@@ -92,7 +92,8 @@ def test_another_streamed_table_compiles_nothing_and_the_first_is_not_kept():
 
     def used(posterior):
         samples = run(posterior, SGLD(learning_rate=0.001, batch_size=4), num_chains=1, num_draws=6, num_warmup=2)
-        samples.monitor(), samples.scales(), samples.parameters()
+        for quantities in (samples.monitor, samples.scales, samples.parameters):
+            quantities()
 
     programs, compiled = {f"jit({name})" for name in ("start_position", "first_record", "advance", "_monitor")}, []
     jax.monitoring.register_event_duration_secs_listener(

@@ -160,7 +160,11 @@ def planned(
     if found.seconds <= left:
         said = f"Planned: {found}, about {found.seconds:.0f} s of the time limit of {run.time_limit:g} s."
     else:
-        instead = "a linear model" if run.warm_start is None else "the networks that the warm start finds"
+        instead = (
+            "a linear model"
+            if run.warm_start is None
+            else "the networks that the warm start finds by then, or else a linear model"
+        )
         said = (
             f"Planned: {found}, the shortest run there is, but it would take about {found.seconds:.0f} s, and "
             f"{left:.0f} s of the time limit of {run.time_limit:g} s are left. Without draws, predictions are those of "

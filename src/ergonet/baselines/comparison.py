@@ -13,10 +13,10 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from ergonet.baselines.boosting import BOOSTING, BoostedTrees, boosting
-from ergonet.baselines.forecast import Forecast, LeftOutError, Rows, inputs_of
+from ergonet.baselines.forecast import SMALLEST, Forecast, LeftOutError, Rows, inputs_of
 from ergonet.baselines.linear import LinearBaseline, logistic, ridge
 from ergonet.datasets.dataset import Dataset
 from ergonet.prediction.calibration import rounding_steps, standard_error
@@ -196,7 +196,10 @@ def evaluated(one: LinearBaseline | BoostedTrees, dataset: Dataset) -> tuple[dic
         truth = np.asarray(dataset.y_test)
         return classification_scores(forecast.mean, truth), {"probabilities": forecast.mean, "truth": truth}
     truth = units.inverse_target(dataset.y_test)
-    density = forecast.log_density(np.asarray(dataset.y_test)) + units.log_slope(truth)
+    if units.task == "count":
+        density = _log_probability_of_counts(truth, forecast.mean, forecast.sd)
+    else:
+        density = forecast.log_density(np.asarray(dataset.y_test)) + units.log_slope(truth)
     mean, sd = units.inverse_normal(forecast.mean, forecast.sd)
     quantiles = units.inverse_target(forecast.mean + forecast.sd * ndtri(np.asarray(LEVELS))[:, None, None])
     found = {"mean": mean, "sd": sd, "noise_sd": sd, "quantiles": quantiles, "levels": np.asarray(LEVELS)}
@@ -206,6 +209,19 @@ def evaluated(one: LinearBaseline | BoostedTrees, dataset: Dataset) -> tuple[dic
         ends = (np.asarray(dataset.y_test) + side * steps / 2 for side in (-1, 1))
         scores |= transform_scores(between(np.stack([ndtr((end - forecast.mean) / forecast.sd) for end in ends])))
     return scores, found
+
+
+def _log_probability_of_counts(counts: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
+    """Log probability of whole numbers, joint for several targets: of the steps around them, those of 0 without end.
+
+    A density would not compare with the probabilities of a likelihood of counts.
+    """
+    below = np.where(counts <= 0, -np.inf, (counts - 0.5 - mean) / sd)
+    above = (counts + 0.5 - mean) / sd
+    flipped = below > 0  # the smaller tail, for precision
+    low, high = np.where(flipped, -above, below), np.where(flipped, -below, above)
+    found = log_ndtr(high) + np.log1p(-np.exp(log_ndtr(low) - log_ndtr(high)))
+    return np.maximum(found, np.log(SMALLEST)).sum(axis=1)
 
 
 def _differences(network: _RowScores, baseline: _RowScores) -> dict[str, float]:

@@ -107,10 +107,18 @@ def fitted(source: Source) -> Known:
         return Known(source, None, None)
     for names in (("samples_", "model_", "preprocessing_"), ("samples", "model", "preprocessing")):
         if all(hasattr(source, name) for name in names):
-            return Known(*(getattr(source, name) for name in names))
+            samples, model, preprocessing = (getattr(source, name) for name in names)
+            return Known(samples, model, _with_labels(preprocessing, getattr(source, "classes_", None)))
     raise CapabilityError(
         f"`source` must be `Samples` or a fitted estimator, got {type(source).__name__}. Call its `fit` first."
     )
+
+
+def _with_labels(preprocessing: Preprocessing | None, labels: Any) -> Preprocessing | None:
+    """The preprocessing of a classifier with the labels of its user, not their indices; None: it has them, if any."""
+    if preprocessing is None or labels is None or preprocessing.task != "classification":
+        return preprocessing
+    return replace(preprocessing, classes=tuple(np.asarray(labels).tolist()))
 
 
 def before_calibration(source: Source) -> Known:

@@ -193,9 +193,10 @@ def _kind_of_texts(name: str, values: np.ndarray, argument: str) -> str:
     share = share_of_numbers(values)
     if share > 0.5:
         numbers = as_numbers(values, column=name, argument=argument)
+        first = next(row for row, one in enumerate(values.tolist()) if one is not None)
         raise DataError(
-            f"Column {name!r} of {argument} holds numbers written as text: {shown(values[0])} at "
-            f"{row_name(0)}. Convert it, for example with `frame[{name!r}].astype(float)`."
+            f"Column {name!r} of {argument} holds numbers written as text: {shown(values[first])} at "
+            f"{row_name(first)}. Convert it, for example with `frame[{name!r}].astype(float)`."
             f"{' There are missing values too.' if np.isnan(numbers).any() else ''}"
         )
     commas = [row for row, one in enumerate(values) if isinstance(one, str) and _DECIMAL_COMMA.fullmatch(one.strip())]
@@ -204,7 +205,7 @@ def _kind_of_texts(name: str, values: np.ndarray, argument: str) -> str:
             f"Column {name!r} of {argument} is not numeric: {shown(values[commas[0]])} at {row_name(commas[0])}. Use a "
             f"decimal point in numbers, or set `--types {name}=categorical`."
         )
-    entries = labels_of(values, column=name, argument=argument, refuses=False)
+    entries = [one for one in labels_of(values, column=name, argument=argument, refuses=False) if one != MISSING]
     return IDENTIFIER if len(present) > 1 and len(set(entries)) == len(entries) else CATEGORICAL
 
 

@@ -1,6 +1,7 @@
 """Columns of a table as arrays: selection by name, means and standard deviations, and one-hot encoding."""
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
@@ -36,7 +37,9 @@ def select_columns(
     """
     left_out = set(unused)
     used = [name for name in names if name not in left_out]
-    if not hasattr(table, "columns"):
+    own: list[Any] = list(getattr(table, "columns", ()))
+    is_unnamed = not any(isinstance(one, str) for one in own) and not set(used) <= set(map(str, own))
+    if is_unnamed:  # an array, or a frame around one, whose names scikit-learn does not use either
         array = np.asarray(table)
         if array.ndim != 2 or array.shape[1] != len(names):
             raise DataError(
@@ -44,7 +47,10 @@ def select_columns(
                 f"got {array.shape}. Its columns are, in order: {shorten(names)}."
             )
         return {name: array[:, i] for i, name in enumerate(names) if name not in left_out}
-    present = {str(name): name for name in table.columns}
+    present = {str(name): name for name in own}
+    repeated = [name for name, times in Counter(map(str, own)).items() if times > 1 and name in used]
+    if repeated:
+        raise DataError(f"{capital(argument)} has more than one column {repeated[0]!r}. Give each its own name.")
     missing = [name for name in used if name not in present]
     if missing:
         raise DataError(

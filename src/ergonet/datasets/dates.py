@@ -15,6 +15,7 @@ PARTS = ("year", "year sine", "year cosine", *WEEKDAYS, "hour sine", "hour cosin
 _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
 FORMATS = (ISO, *(f"{day}{time}" for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S")))
 _SECONDS = 86400.0
+_DIGITS = 9  # of sines and cosines: that of midnight and noon is 0, and so is constant
 _SEEN = 200  # entries that are tried before all are
 
 
@@ -89,16 +90,9 @@ def parts_of(days: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "rows parts"]
     length = (years + np.timedelta64(1, "Y")).astype("M8[D]").astype(np.int64) - start
     turn, hour = 2 * np.pi * (days - start) / length, 2 * np.pi * (days - whole)
     weekday = (whole.astype(np.int64) + 3) % 7  # 1970 began on a Thursday
-    return np.column_stack(
-        [
-            years.astype(np.int64) + 1970,
-            np.sin(turn),
-            np.cos(turn),
-            weekday[:, None] == np.arange(7),
-            np.sin(hour),
-            np.cos(hour),
-        ]
-    ).astype(np.float64)
+    sines = [np.round(one, _DIGITS) for one in (np.sin(turn), np.cos(turn), np.sin(hour), np.cos(hour))]
+    found = [years.astype(np.int64) + 1970, *sines[:2], weekday[:, None] == np.arange(7), *sines[2:]]
+    return np.column_stack(found).astype(np.float64)
 
 
 def _may_be_date(entry: Any) -> bool:

@@ -127,7 +127,8 @@ def _encoder(name: str, column: np.ndarray, decided: Decided) -> Encoder | None:
         numbers = replace(encoder, fill=0.0).numbers(column, column=name, argument="the training rows")
         if np.isnan(numbers).all():
             return None
-        encoder = replace(encoder, fill=float(np.nanmedian(numbers)))
+        middle = np.nanquantile(numbers, 0.5, method="lower") if kind == DATE else np.nanmedian(numbers)
+        encoder = replace(encoder, fill=float(middle))  # a date that occurs, and not the noon between two days
     if kind == DATE:
         every = replace(encoder, parts=PARTS).encode(column, column=name, argument="the training rows")
         varies = ~mean_and_sd(every)[2][: len(PARTS)]

@@ -92,16 +92,15 @@ _REMEDIES = {
     (True, OVERCONFIDENT): "the predicted class is right less often than stated. Use a narrower prior or one with "
     "learned scales, and check that the held-out rows are from the population of the training rows.",
     (True, UNDERCONFIDENT): "the predicted class is right more often than stated. Use a wider prior or one with "
-    "learned scales (`NormalGamma`), or a larger network; a longer warm-up if the log posterior still rises.",
-    (True, UNEVEN): "some are too high and some too low. Use a prior with learned scales (`NormalGamma`), or another "
-    "network.",
-    (False, OVERCONFIDENT): "they contain fewer true values than stated. Use a likelihood with learned noise or noise "
-    "per row (`HeteroscedasticStudentT`), a narrower prior, and check that the held-out rows are from the population "
-    "of the training rows.",
-    (False, UNDERCONFIDENT): "they contain more true values than stated. Use a likelihood with learned noise or noise "
-    "per row (`HeteroscedasticStudentT`), or a wider prior for the weights.",
-    (False, UNEVEN): "some are too wide and some too narrow. Use noise per row (`HeteroscedasticStudentT`), or "
-    "transform the target.",
+    "learned scales, or a larger network; a longer warm-up if the log posterior still rises.",
+    (True, UNEVEN): "some are too high and some too low. Use a prior with learned scales, or another network.",
+    (False, OVERCONFIDENT): "they contain fewer true values than stated. Use learned noise, or noise per row, if "
+    "the likelihood has none, a narrower prior, and check that the held-out rows are from the population of the "
+    "training rows.",
+    (False, UNDERCONFIDENT): "they contain more true values than stated. Use learned noise, or noise per row, if "
+    "the likelihood has none, or a wider prior for the weights.",
+    (False, UNEVEN): "some are too wide and some too narrow. Use noise per row if the likelihood has "
+    "none, or transform the target.",
 }
 
 

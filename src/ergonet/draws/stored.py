@@ -168,7 +168,11 @@ class StoredArray:
 
     def checksums(self) -> list[int | None]:
         """The checksums at the ends of all chunks; None for chunks without a file."""
-        return [self._checksum(block) for block in self._blocks(...)]
+        there = {file.relative_to(self._path).as_posix() for file in self._path.rglob("*")}
+        return [
+            self._checksum(block) if chunk_name(block, self._separator) in there else None
+            for block in self._blocks(...)
+        ]
 
     def _checksum(self, block: Block) -> int | None:
         try:

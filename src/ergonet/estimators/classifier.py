@@ -100,7 +100,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         unknown = np.asarray(labels)[self.classes_[found] != labels].tolist()
         if unknown:
             raise DataError(f"`y` has the label {unknown[0]!r}, which no row of the fit had. Fit again.")
-        if self.class_weight is not None:
+        if self.class_weight is not None and sample_weight is None:
             raise SettingError("`update` does not know the weights of classes. Give `sample_weight`, or fit again.")
         self._update(x, found, sample_weight)
         return self

@@ -36,6 +36,7 @@ from ergonet.prediction.quantiles import mixture_quantiles
 
 QUANTILE_BYTES = 128 * 2**20  # limit on the outputs of all draws for one chunk of rows, which quantiles need
 THREAD_BYTES = 8 * 2**20  # of draws: with more, sharing them between threads saves more than starting these takes
+FINEST = 1e-6  # level of quantiles, and its distance from 1
 SAMPLE_CHUNK = 16  # draws that are simulated at once
 NOISE_KEY = 0xFFFF_FFFF  # fold_in number of the noise key, distinct from those of prior draws
 
@@ -150,6 +151,11 @@ class Predictor:
         for level in levels:
             if not 0 < level < 1:
                 raise SettingError(f"`levels` must lie strictly between 0 and 1, got {level}.")
+            if not FINEST <= level <= 1 - FINEST:
+                raise SettingError(
+                    f"`levels` has {level!r}, but quantiles are computed in single precision, which resolves levels "
+                    f"from {FINEST:g} to 1 - {FINEST:g}."
+                )
         if self.model.likelihood.is_classification:
             levels = ()
         rows = Rows(self.model, x, y, num_outputs=self._num_outputs)

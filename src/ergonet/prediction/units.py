@@ -109,12 +109,12 @@ class UnitsPredictor:
         """The predictive distribution of each row; arguments and errors as of `predict_in_units`."""
         if self._preprocessing.task == "classification":
             return self._predictor.predict(x, levels=levels, y=y)
-        asked = tuple(1 - level for level in levels) if _is_reversed(self._preprocessing) else tuple(levels)
+        asked = tuple(1 - level for level in levels) if is_reversed(self._preprocessing) else tuple(levels)
         found = replace(self._predictor.predict(x, levels=asked, y=y), levels=tuple(levels))
         return _in_units(found, self._preprocessing, self._factor, self._shift, y=y)
 
 
-def _is_reversed(preprocessing: Preprocessing) -> bool:
+def is_reversed(preprocessing: Preprocessing) -> bool:
     """Whether larger scaled targets are smaller ones in the user's units, as a decreasing transform makes them."""
     if preprocessing.target_transform is None:
         return False

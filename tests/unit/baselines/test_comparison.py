@@ -253,3 +253,19 @@ def test_boosting_of_a_few_rows_skips_folds_without_rows(num_rows):
     x = np.arange(float(num_rows))[:, None]
     found = boosting_module.boosting(Rows(x, x, 0), until=NEVER)
     assert f"chosen on {min(num_rows, 5)} held-out folds" in found.says
+
+
+def test_counts_have_probabilities_as_those_of_the_network():
+    """A density of rare counts is above 1, and would beat every probability."""
+    mean, sd = np.array([[0.05], [2.3], [-4.0], [0.1]]), np.array([0.3])
+    counts = np.arange(400.0)[:, None]
+    each = [comparison._log_probability_of_counts(counts, np.full((400, 1), one), sd) for one in mean[:, 0]]
+    np.testing.assert_allclose(np.exp(each).sum(axis=1), 1.0, rtol=1e-6)
+    assert each[1][2] == pytest.approx(np.log(stats.norm.cdf(2.5, 2.3, 0.3) - stats.norm.cdf(1.5, 2.3, 0.3)))
+    frame = table().drop(columns=["kind", "y"])
+    frame["k"] = (np.arange(len(frame)) % 40 == 3).astype(int)
+    data = from_table(frame, "k", task="count", test_fraction=0.25, seed=0)
+    for one in fit_baselines(data, seconds=NEVER).fitted:
+        scores, found = comparison.evaluated(one, data)
+        assert scores["nll"] > 0
+        assert (found["log_density"] <= 0).all()

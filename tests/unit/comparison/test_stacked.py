@@ -21,9 +21,13 @@ ROWS, NOISE = 60, 0.8
 WEIGHTS = {"near": 0.6, "far": 0.4}
 
 
-def write(folder, name, offset, *, target="z", drop=()):
+def write(folder, name, offset, *, target="z", drop=(), transform=None):
     """A run of a linear network whose draws are around the truth plus an offset of the bias."""
-    given = {"data": {"target": (target,), "drop": drop}, "network": {"hidden": ()}, "kernel": {"name": "nuts"}}
+    given = {
+        "data": {"target": (target,), "drop": drop, "target_transform": transform},
+        "network": {"hidden": ()},
+        "kernel": {"name": "nuts"},
+    }
     given |= {"likelihood": {"name": "gaussian", "noise": NOISE}, "prior": {"name": "normal"}}
     settings = resolve(str(folder / "table.csv"), {}, given)
     dataset = loading.load_data(settings.data, seed=0)
@@ -81,6 +85,18 @@ def test_the_average_has_the_moments_and_quantiles_of_the_mixture(stacked):
     np.testing.assert_allclose(np.exp(found.log_density), each @ stats.norm.pdf(y, flat, NOISE), rtol=1e-4)
     reached = [each @ stats.norm.cdf(one[:, 0], flat, NOISE) for one in found.quantiles]
     np.testing.assert_allclose(np.stack(reached), np.repeat([[0.05], [0.5], [0.95]], 2, 1), atol=1e-4)
+
+
+def test_quantiles_where_one_member_holds_no_target_possible(folder):
+    """The plain member is around -3.5 in the first row, where the logarithm has no argument."""
+    write(folder, "logarithm", 0.0, transform="log")
+    both = Stacked.of({folder / "near": 0.6, folder / "logarithm": 0.4})
+    x, levels = pd.DataFrame({"x": [-8.0, 0.0], "y": [-0.5, 0.5]}), (0.05, 0.3, 0.7, 0.95)
+    found = both.predict(x, levels=levels).quantiles[..., 0]
+    drawn = both.sample(x, num_samples=4000, seed=0)[..., 0]
+    shares = np.stack([np.mean(drawn <= one, axis=0) for one in found])
+    assert found[0, 0] < 0
+    np.testing.assert_allclose(shares, np.repeat(np.array(levels)[:, None], 2, axis=1), atol=0.04)
 
 
 def test_simulated_targets_are_of_the_mixture(stacked):

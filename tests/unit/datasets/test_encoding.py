@@ -107,6 +107,19 @@ def test_parts_of_dates():
     np.testing.assert_allclose(found.T, expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("missing", [[], [17]])
+def test_whole_days_and_noons_vary_in_no_more_than_they_do(missing):
+    """Rounding errors of a sine, and of a fill between two days, are no inputs."""
+    days = pd.Series(pd.date_range("2024-01-01", periods=61)).mask(np.isin(np.arange(61), missing))
+    frame = pd.DataFrame({"day": days, "a": np.arange(61.0) % 7, "y": np.arange(61.0) % 5 + 0.5})
+    choices = Choices(types={"day": "date"})
+    names = from_table(frame, "y", choices=choices).preprocessing.encoded_names
+    assert "day: year sine" in names
+    assert not [one for one in names if "hour" in one]
+    noons = from_table(frame.assign(day=days + pd.to_timedelta(np.arange(61) % 2 * 12, "h")), "y", choices=choices)
+    assert [one for one in noons.preprocessing.encoded_names if "hour" in one] == ["day: hour cosine"]
+
+
 def test_dates_become_their_parts_that_vary():
     preprocessing = learned()
     found = inputs(preprocessing, FRAME.head(4), "day: year", "day: Friday", "day: hour cosine", "day is missing")
@@ -152,7 +165,7 @@ def test_texts_that_look_like_dates_offer_their_parts():
 
 
 def test_texts_that_all_differ_are_left_out():
-    frame = FRAME.assign(name=[f"n{row}" for row in range(ROWS)])
+    frame = FRAME.assign(name=[None, None, *(f"n{row}" for row in range(2, ROWS))])
     with pytest.warns(UserWarning, match=r"Left out 1 column .* look.* like a name or an identifier: 'name'"):
         found = from_table(frame, "y", choices=EVERY).preprocessing
     assert "name" in found.dropped

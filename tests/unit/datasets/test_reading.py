@@ -132,6 +132,19 @@ def test_marks_between_groups_of_digits(tmp_path, content, expected):
     assert "2020" not in content or table["b"].tolist() == ["01.02.2020", "03.04.2020"]
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a;b\n0.125;2,5\n-0.250;3,5\n", [0.125, -0.25]),
+        ('a,b\n"0,125",1\n"0,250",2\n', ["0,125", "0,250"]),
+        ("a;b\n0,125;1\n1,250;2\n", [0.125, 1.25]),
+    ],
+)
+def test_no_group_of_digits_begins_with_zero(tmp_path, content, expected):
+    (tmp_path / "table.csv").write_text(content)
+    assert read_table(tmp_path / "table.csv")["a"].tolist() == expected
+
+
 def test_decimal_points_and_commas_in_one_file_are_not_guessed(tmp_path):
     (tmp_path / "table.csv").write_text("a;b\n1,5;1.5\n2,5;2.5\n")
     assert read_table(tmp_path / "table.csv").to_numpy().tolist() == [["1,5", 1.5], ["2,5", 2.5]]

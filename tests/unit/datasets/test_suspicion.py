@@ -86,3 +86,16 @@ def test_the_first_three_are_described():
     found = said(PLAIN.assign(**{f"id_{one}": np.arange(ROWS) * one for one in range(1, 6)}))
     assert len([one for one in found if "identifier" in one]) == 3
     assert found[2].endswith("So do 'id_4', 'id_5'.")
+
+
+def test_a_rare_class_is_not_explained_by_columns_of_noise():
+    random, found = np.random.default_rng(0), []
+    for _ in range(12):
+        frame = pd.DataFrame(random.normal(size=(2000, 3)), columns=["a", "b", "c"])
+        found += said(frame.assign(y=np.where(random.permutation(2000) < 4, "rare", "usual")))
+    assert found == []
+
+
+def test_a_leak_with_a_missing_entry_is_named():
+    column = np.where(np.arange(ROWS) == 5, np.nan, np.exp(3 * PLAIN["y"]))
+    assert any(one.startswith("Column 'leak' alone explains") for one in said(PLAIN.assign(leak=column)))

@@ -281,3 +281,15 @@ def test_arrays_that_zarr_can_read_are_refused_before_it_does(run, dtype, codec)
             zarr.open_array(str(run / "positions"), mode="r")
     with pytest.raises(RunDirectoryError, match=r"positions/zarr\.json` is damaged or was written by another program"):
         ergonet.load(run)
+
+
+def test_checksums_of_a_long_plan_open_only_what_is_there(tmp_path, monkeypatch):
+    store = ZarrStore(tmp_path / "run", draws_per_chunk=10)
+    store.allocate(CHAINS, 10_000, {"lp": ((), np.dtype(np.float64))})
+    for chain in range(CHAINS):
+        store.write(chain, 0, {"lp": VALUES["lp"][chain]})
+    opened, original = [], StoredArray._checksum
+    monkeypatch.setattr(StoredArray, "_checksum", lambda self, block: opened.append(block) or original(self, block))
+    found = StoredArray(tmp_path / "run", "lp").checksums()
+    assert len(found) == 2 * 1000
+    assert len(opened) == sum(one is not None for one in found) == 2 * 3

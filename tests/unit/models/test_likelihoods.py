@@ -260,3 +260,12 @@ def test_parameters_without_conjugate_priors_have_no_gibbs_draws():
         CapabilityError, match=r"learned parameters of NegativeBinomial \(dispersion\) have no conjugate"
     ):
         require(posterior, GibbsBlock, "GibbsHMC")
+
+
+@pytest.mark.parametrize("likelihood", [likelihoods.Poisson(), likelihoods.NegativeBinomial(dispersion=0.5)], ids=str)
+def test_counts_of_rows_far_out_have_finite_predictions(likelihood):
+    outputs = jnp.asarray([[50.0, 300.0, 1e6, 1e30]])
+    value = jnp.asarray([[3.0] * 4])
+    for found in (likelihood.mean({}, outputs), likelihood.variance({}, outputs), likelihood.cdf({}, outputs, value)):
+        assert np.isfinite(np.asarray(found)).all()
+    np.testing.assert_allclose(likelihood.cdf({}, outputs, value), 0.0, atol=1e-6)

@@ -175,6 +175,8 @@ def test_what_cannot_be_predicted_is_said():
         predict(samples, x, model=model, y=y[:-1])
     with pytest.raises(SettingError, match="strictly between 0 and 1"):
         predict(samples, x, model=model, levels=(0.0,))
+    with pytest.raises(SettingError, match="single precision, which resolves levels from 1e-06"):
+        predict(samples, x, model=model, levels=(0.5, 0.99999999))
 
 
 def test_one_draw_beyond_all_numbers_leaves_predictions_that_are_numbers():

@@ -23,6 +23,7 @@ from ergonet.models.precision import require_positive
 LEAST_DISPERSION = (
     1e-5  # below, NumPyro's distribution function loses accuracy, and the Poisson distribution is as close
 )
+LARGEST_LOG_MEAN = 40.0  # of predictions, whose variances float32 holds
 SERIES = 8.0  # where Stirling's series is accurate to float32
 
 
@@ -34,6 +35,10 @@ class _Counts(AbstractDistribution):
     def log_mean(self, f: PerTarget) -> Array:
         """Logarithm of the mean count, before zeros are added."""
         return f[0] + math.log(self.unit)
+
+    def predicted_mean(self, f: PerTarget) -> Array:
+        """The mean count, before zeros are added, bounded so that predictions for rows far out stay finite."""
+        return jnp.exp(jnp.minimum(self.log_mean(f), LARGEST_LOG_MEAN))
 
 
 class Poisson(_Counts):
@@ -53,7 +58,7 @@ class Poisson(_Counts):
         return {}
 
     def distribution(self, f: PerTarget, learned: Values) -> Distribution:
-        return dist.Poisson(jnp.exp(self.log_mean(f)))
+        return dist.Poisson(self.predicted_mean(f))
 
     def log_density(self, f: PerTarget, learned: Values, targets: Targets) -> Targets:
         return poisson_log_density(targets, self.log_mean(f))
@@ -80,7 +85,7 @@ class NegativeBinomial(_Counts):
 
     def distribution(self, f: PerTarget, learned: Values) -> Distribution:
         dispersion = jnp.asarray(learned.get("dispersion", self.dispersion))
-        return dist.NegativeBinomial2(jnp.exp(self.log_mean(f)), 1 / jnp.maximum(dispersion, LEAST_DISPERSION))
+        return dist.NegativeBinomial2(self.predicted_mean(f), 1 / jnp.maximum(dispersion, LEAST_DISPERSION))
 
     def log_density(self, f: PerTarget, learned: Values, targets: Targets) -> Targets:
         dispersion = jnp.asarray(learned.get("dispersion", self.dispersion))
