@@ -76,5 +76,6 @@ def test_moments_are_those_of_truncated_normals(name, update, metric):
     assert np.all(Box(*walls).contains(samples.positions))
     scores = z_scores(samples.positions, mean, square)
     assert abs(samples.stats["acceptance_rate"].mean() - AIM) < 0.12
-    assert samples.stats["diverging"].sum() == 0
+    assert samples.stats["nonfinite"].sum() == 0  # a path with too many bounces
+    assert samples.stats["diverging"].mean() < 0.005  # few: at this acceptance steps are at the edge of stability
     assert np.max(np.abs(scores)) < 4, scores
