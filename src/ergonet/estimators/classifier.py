@@ -119,8 +119,17 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         return self.classes_[probabilities.argmax(axis=1)]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Labels drawn from the predictive distribution, `[rows, samples]`."""
+        """Labels drawn from the predictive distribution, `[rows, samples]`.
+
+        A draw of all rows is of one network; where probabilities have a temperature or label noise, which are those of
+        the average over networks, rows are drawn independently.
+        """
         seed = int(check_random_state(random_state).randint(SEEDS))
+        if self.model_.likelihood.calibration is not None:
+            reached = self.predict_proba(X).astype(np.float64).cumsum(axis=1)
+            levels = np.random.default_rng(seed).uniform(size=(len(reached), n_samples)) * reached[:, -1:]
+            pairs = zip(reached, levels, strict=True)
+            return self.classes_[np.stack([np.searchsorted(one, level, side="right") for one, level in pairs])]
         inputs = self.scaled_inputs(X)
         draws = sample_predictive(self.samples_, inputs, num_samples=n_samples, seed=seed, model=self.model_)
         return self.classes_[draws[:, :, 0].T.astype(int)]
