@@ -122,6 +122,19 @@ def compilation_cache(request: pytest.FixtureRequest) -> None:
         os.environ[name.upper()] = str(value)  # for the processes that tests start
 
 
+@pytest.fixture(scope="module")
+def optimized() -> Iterator[None]:
+    """Compile with optimization, which `make test` turns off, here and in processes that tests start."""
+    import jax
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS", raising=False)
+        before = jax.config.read("jax_disable_most_optimizations")
+        jax.config.update("jax_disable_most_optimizations", False)
+        yield
+        jax.config.update("jax_disable_most_optimizations", before)
+
+
 @pytest.fixture(autouse=True)
 def few_mappings() -> Iterator[None]:
     """Drop compiled programs before the process has as many memory mappings as Linux allows it.

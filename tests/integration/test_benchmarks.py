@@ -18,11 +18,6 @@ from benchmarks.timing import Spread
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def optimized() -> None:
-    """Not here: quick runs compile more than they run."""
-
-
 def run_quickly(module: str, out: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", module, "--quick", "--out", out],

@@ -14,11 +14,6 @@ EXPECTED = {
 KERNEL = HMC(num_steps=8, metric="identity")  # little to tune, and so little to compile
 
 
-@pytest.fixture(scope="module", autouse=True)
-def optimized() -> None:
-    """Not here: short runs compile more than they run."""
-
-
 @pytest.mark.parametrize("estimator", [BayesianRegressor, BayesianClassifier])
 def test_scikit_learn_finds_nothing(estimator):
     short = estimator(hidden=(8,), kernel=KERNEL, num_chains=1, num_warmup=60, num_draws=60, random_state=0)

@@ -26,11 +26,6 @@ ROW_KEYS = ["label", "quantity", "ours", "error", "source"]
 ERROR, SECONDS = Quantity("error, %", 2), Quantity("seconds")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def optimized() -> None:
-    """Not here: runs at smoke size compile more than they run."""
-
-
 @pytest.fixture
 def ergonet(tmp_path):
     def run(*arguments, code=0):

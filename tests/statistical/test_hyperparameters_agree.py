@@ -16,7 +16,7 @@ import ergonet
 from ergonet import HMC, NUTS, DynamicalA, DynamicalB, GibbsHMC
 from experiments.choo2000.data import log_sigmas, non_centered, target
 
-pytestmark = [pytest.mark.statistical, pytest.mark.slow]
+pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.usefixtures("optimized")]  # runs for long
 
 UNITS, NUM_CHAINS = 8, 8
 NUM_STARTS = 2500  # draws of each Gibbs chain among which the others start

@@ -8,7 +8,7 @@ import pytest
 import ergonet
 from ergonet import MLP, NUTS, BayesianNetwork, likelihoods, priors
 
-pytestmark = pytest.mark.statistical
+pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("optimized")]  # runs for long
 
 LARGEST_SHARE = 0.08
 
