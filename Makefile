@@ -23,7 +23,7 @@ EXAMPLES ?= 1000
 # Without the checks of annotations, which are made by the quick tests and cost a tenth of the time.
 UNTYPED := -o addopts="--import-mode=importlib --strict-config --strict-markers -ra"
 QUICK := "not (statistical or slow or browser or gpu)"
-# Tests compile more than they run, so that programs are not optimized, except where a test runs what users run.
+# Most tests compile more than they run, so their programs are not optimized; see the fixture `optimized`.
 UNOPTIMIZED := JAX_DISABLE_MOST_OPTIMIZATIONS=1
 
 .PHONY: help setup demo test test-fast test-statistical test-browser test-long fuzz coverage lint format bench \

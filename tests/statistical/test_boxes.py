@@ -17,7 +17,8 @@ from ergonet.hamiltonian.box import Box
 from tests.sampling import Gaussian
 from tests.statistical.densities import CorrelatedGaussian, z_scores
 
-pytestmark = pytest.mark.statistical
+# Optimized as users' programs are: steps are near the edge of stability, and other rounding can end beyond it.
+pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("optimized")]
 
 AIM = 0.7
 SCALES = np.array([0.5, 1.0, 2.0, 1.5, 0.8])
@@ -76,6 +77,5 @@ def test_moments_are_those_of_truncated_normals(name, update, metric):
     assert np.all(Box(*walls).contains(samples.positions))
     scores = z_scores(samples.positions, mean, square)
     assert abs(samples.stats["acceptance_rate"].mean() - AIM) < 0.12
-    assert samples.stats["nonfinite"].sum() == 0  # a path with too many bounces
-    assert samples.stats["diverging"].mean() < 0.005  # few: at this acceptance steps are at the edge of stability
+    assert samples.stats["diverging"].sum() == 0
     assert np.max(np.abs(scores)) < 4, scores

@@ -212,9 +212,9 @@ def evaluated(one: LinearBaseline | BoostedTrees, dataset: Dataset) -> tuple[dic
 
 
 def _log_probability_of_counts(counts: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
-    """Log probability of whole numbers, joint for several targets: of the steps around them, those of 0 without end.
+    """Log probability of the interval of width 1 around each count, unbounded below for 0; joint for several targets.
 
-    A density would not compare with the probabilities of a likelihood of counts.
+    A density cannot be compared with the probabilities that a likelihood of counts gives.
     """
     below = np.where(counts <= 0, -np.inf, (counts - 0.5 - mean) / sd)
     above = (counts + 0.5 - mean) / sd

@@ -22,6 +22,7 @@ from ergonet._errors import CapabilityError, SettingError
 from ergonet._types import Array
 from ergonet.comparison.sources import Source, fitted
 from ergonet.diagnostics.chains import rhat
+from ergonet.draws.quantities import or_equal
 from ergonet.draws.samples import Samples
 from ergonet.models.network import MLP
 from ergonet.models.network_posterior import AbstractNetworkPosterior, BayesianNetwork
@@ -86,7 +87,7 @@ def align(source: Source, *, model: BayesianNetwork | None = None, reference: in
     """
     samples, network = _known(source, model)
     every = samples.weights()
-    shares = np.where(every.any(axis=1, keepdims=True), every, 1.0).astype(np.float64)
+    shares = or_equal(every).astype(np.float64)
     shares /= shares.sum(axis=1, keepdims=True)
     if reference is None:
         levels = samples.stats.get("lp")

@@ -204,17 +204,13 @@ def _name(number: int) -> str:
 
 def _reached(one: Fitted, inputs: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Probability of at most `y`, `[rows, targets]`; 0 or 1 on the two sides of what the member holds possible."""
-    scaling, transform = one.preprocessing, one.preprocessing.target_transform
-    plain = y if transform is None else transform.forward(y)
+    scaling = one.preprocessing
+    plain = y if scaling.target_transform is None else scaling.target_transform.forward(y)
     possible = np.isfinite(plain)
-    scaled = ((np.where(possible, plain, scaling.target_mean) - scaling.target_mean) / scaling.target_sd).astype(
-        np.float32
-    )
+    scaled = (np.where(possible, plain - scaling.target_mean, 0.0) / scaling.target_sd).astype(np.float32)
     reached = cumulative(one.samples, inputs, scaled, model=one.model)[1].T
-    if transform is None:
-        return reached
-    inside = scaling.inverse_target(np.zeros((1, y.shape[1])))
-    return np.where(possible, 1 - reached if is_reversed(scaling) else reached, y > inside)
+    reached = 1 - reached if is_reversed(scaling) else reached
+    return np.where(possible, reached, y > scaling.inverse_target(np.zeros((1, y.shape[1]))))
 
 
 def _simulated(one: Fitted, x: Any, count: int, seed: int, first_row: int) -> np.ndarray:

@@ -39,7 +39,7 @@ def select_columns(
     used = [name for name in names if name not in left_out]
     own: list[Any] = list(getattr(table, "columns", ()))
     is_unnamed = not any(isinstance(one, str) for one in own) and not set(used) <= set(map(str, own))
-    if is_unnamed:  # an array, or a frame around one, whose names scikit-learn does not use either
+    if is_unnamed:  # an array, or a frame without names, as scikit-learn sees it
         array = np.asarray(table)
         if array.ndim != 2 or array.shape[1] != len(names):
             raise DataError(

@@ -15,7 +15,7 @@ PARTS = ("year", "year sine", "year cosine", *WEEKDAYS, "hour sine", "hour cosin
 _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
 FORMATS = (ISO, *(f"{day}{time}" for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S")))
 _SECONDS = 86400.0
-_DIGITS = 9  # of sines and cosines: that of midnight and noon is 0, and so is constant
+_DIGITS = 9  # of sines and cosines, so that those of midnight and noon are exactly 0
 _SEEN = 200  # entries that are tried before all are
 
 

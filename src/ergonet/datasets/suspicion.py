@@ -130,6 +130,6 @@ def _explains(code: Float[np.ndarray, "rows"], answer: Float[np.ndarray, "rows"]
     y = y if is_label else y / np.abs(y).max()
     tree = DecisionTreeClassifier(random_state=0) if is_label else DecisionTreeRegressor(random_state=0)
     missed = 1 - tree.fit(x[:half], y[:half]).score(x[half:], y[half:])
-    # Of labels, a share of what is wrong without the column, which is little where one class is rare.
+    # Relative to the errors of always naming the most frequent class, which are few if the others are rare.
     without = 1 - np.unique(y[half:], return_counts=True)[1].max() / (len(y) - half) if is_label else 1.0
     return bool(missed <= (1 - EXPLAINED) * without)

@@ -94,11 +94,11 @@ _REMEDIES = {
     (True, UNDERCONFIDENT): "the predicted class is right more often than stated. Use a wider prior or one with "
     "learned scales, or a larger network; a longer warm-up if the log posterior still rises.",
     (True, UNEVEN): "some are too high and some too low. Use a prior with learned scales, or another network.",
-    (False, OVERCONFIDENT): "they contain fewer true values than stated. Use learned noise, or noise per row, if "
-    "the likelihood has none, a narrower prior, and check that the held-out rows are from the population of the "
-    "training rows.",
-    (False, UNDERCONFIDENT): "they contain more true values than stated. Use learned noise, or noise per row, if "
-    "the likelihood has none, or a wider prior for the weights.",
+    (False, OVERCONFIDENT): "they contain fewer true values than stated. Use a likelihood with learned noise, or with "
+    "noise per row, if this one has neither; try a narrower prior; and check that the held-out rows are from the "
+    "population of the training rows.",
+    (False, UNDERCONFIDENT): "they contain more true values than stated. Use a likelihood with learned noise, or with "
+    "noise per row, if this one has neither, or a wider prior for the weights.",
     (False, UNEVEN): "some are too wide and some too narrow. Use noise per row if the likelihood has "
     "none, or transform the target.",
 }

@@ -40,11 +40,16 @@ def draw_weights(record: Record) -> np.ndarray:
     return weights
 
 
+def or_equal(weights: np.ndarray) -> np.ndarray:
+    """Weights `[chain, draw]`, but 1 for all draws of a chain in which every draw has weight 0."""
+    return np.where(weights.any(axis=1, keepdims=True), weights, 1.0)
+
+
 def spread_draws(weights: np.ndarray, most: int) -> np.ndarray:
     """Indices `[chain, at most most]` of draws at equal distances of summed weight; all of them if all are equal."""
     count = min(weights.shape[1], most)
     levels = (np.arange(count) + 0.5) / count
-    sums = np.cumsum(np.where(weights.any(axis=1, keepdims=True), weights, 1.0), axis=1, dtype=np.float64)
+    sums = np.cumsum(or_equal(weights), axis=1, dtype=np.float64)
     return np.stack([np.searchsorted(one / one[-1], levels) for one in sums])
 
 

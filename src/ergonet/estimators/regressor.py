@@ -20,7 +20,7 @@ from ergonet.estimators.parameters import documented, parameter
 from ergonet.estimators.saving import Parts
 from ergonet.estimators.validating import naming_entries
 from ergonet.estimators.weights import weighted_rows
-from ergonet.prediction.predictive import sample_predictive
+from ergonet.prediction.predictive import FINEST, sample_predictive
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -95,10 +95,12 @@ class AbstractRegressor(MultiOutputMixin, RegressorMixin, BayesianEstimator):
 
         Args:
             X: rows to predict.
-            level: probability of the interval, in (0, 1).
+            level: probability of the interval, in (0, 1); at most 1 - 2e-6, as its ends are in single precision.
         """
         if not 0 < level < 1:
             raise SettingError(f"`level` must lie strictly between 0 and 1, got {level!r}.")
+        if level > 1 - 2 * FINEST:
+            raise SettingError(f"`level` must be at most 1 - {2 * FINEST:g} in single precision, got {level!r}.")
         prediction = self._predict(X, levels=(0.5 - level / 2, 0.5 + level / 2))
         return np.stack([self._shaped(one) for one in np.asarray(prediction.quantiles)], axis=-1)
 

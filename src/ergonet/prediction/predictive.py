@@ -99,7 +99,7 @@ def predict(
         samples: draws from the posterior of a network; the positions may be stored on disk.
         x: inputs `[rows, ...]`, in the units the network was conditioned on.
         model: the network; None: the model that the samples carry.
-        levels: probabilities of the quantiles, in (0, 1).
+        levels: probabilities of the quantiles, from 1e-6 to 1 - 1e-6.
         y: targets, needed only for the log predictive density of each row.
 
     Returns:

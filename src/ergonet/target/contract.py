@@ -111,7 +111,7 @@ class AbstractTarget(AbstractDensity):
     def device_part(self) -> "AbstractTarget":
         """What compiled programs take: all but data that stay on the host.
 
-        A program keeps its arguments that are no arrays for as long as it lives, and others compile it anew.
+        A compiled program keeps its non-array arguments alive, and is compiled again for others.
         """
         return self
 
