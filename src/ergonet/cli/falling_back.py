@@ -36,10 +36,12 @@ def fall_back(
         The run directory, complete, and its figures.
     """
     if os.path.lexists(claim.path):  # better draws of an earlier fit than none
-        stays = (
-            "stays as it is, since its draws are better than none: choose another `--out` for what can be predicted "
-            "without draws."
+        rest = (
+            "give `resume` more time."
+            if claim.is_there
+            else "choose another `--out` for what can be predicted without draws."
         )
+        stays = f"stays as it is, since its draws are better than none: {rest}"
         with suppress(ErgonetError):  # whatever is there
             if RunDirectory(claim.path).read_metrics().get(FALLBACK):
                 stays = "still predicts without draws: give `resume` more time."

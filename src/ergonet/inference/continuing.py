@@ -7,10 +7,20 @@ from typing import Any
 from ergonet._errors import DivergedError, SettingError, TimeLimitError
 from ergonet.diagnostics.finding import UNTIL
 from ergonet.draws.recorder import Recorder
-from ergonet.draws.store import AbstractResumableStore, Left
+from ergonet.draws.store import AbstractResumableStore, AbstractStore, Left
 from ergonet.inference.drive import Ending
 from ergonet.inference.fingerprint import fingerprint, require_equal
 from ergonet.inference.jobs import AbstractJob, RunPlan
+
+
+def drawn_before(store: AbstractStore) -> int:
+    """Draws of each chain that an earlier process has made, before retention.
+
+    Raises:
+        RunDirectoryError: there is something that cannot be continued.
+    """
+    left = store.left() if isinstance(store, AbstractResumableStore) else None
+    return min(left.checkpoint.done) if left and left.checkpoint else 0
 
 
 @dataclass(frozen=True)
@@ -55,11 +65,6 @@ class Start:
                 f"as many, or use what there is by `ergonet.load`."
             )
         return Start(left, identity)
-
-    @property
-    def drawn(self) -> int:
-        """Draws of each chain that are stored already, before retention."""
-        return min(self.left.checkpoint.done) if self.left and self.left.checkpoint else 0
 
     def put(self, jobs: Sequence[AbstractJob], recorder: Recorder) -> list[AbstractJob]:
         """Bring jobs and recorder, with its store allocated, to this point; returns the jobs that are new.

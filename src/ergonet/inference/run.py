@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -28,7 +28,7 @@ from ergonet.draws.versions import versions
 from ergonet.execution.base import AbstractExecutor
 from ergonet.execution.threads import worker_pool
 from ergonet.inference.compiled import keep_compiled_programs, make_room_for_programs
-from ergonet.inference.continuing import Start, how_it_ended, suspend
+from ergonet.inference.continuing import Start, drawn_before, how_it_ended, suspend
 from ergonet.inference.devices import Devices, Placement, place
 from ergonet.inference.drive import Diverged, Ending, TimeLimit, bounded, compile_programs, drive, search_steps
 from ergonet.inference.jobs import AbstractJob, RunPlan
@@ -300,11 +300,12 @@ def _prepare(
     reporter, limits = around.reporter, around.limits
     keep_compiled_programs()
     make_room_for_programs(reporter.say)
-    bounded(limits, jobs, lambda: [job.start() for job in jobs])
+    before = drawn_before(recorder.store)
+    bounded([] if before else limits, jobs, lambda: [job.start() for job in jobs])
     fields = jobs[0].fields()
     per_draw = sum(prod(shape) * dtype.itemsize for shape, dtype in fields.values())
     start = Start.of(recorder, plan, jobs, settings)
-    store, room = recorder.store, recorder.retention.room(plan.num_draws - start.drawn)
+    store, room = recorder.store, recorder.retention.room(plan.num_draws - before)
     folder = store.path if isinstance(store, ZarrStore) else None
     reporter.say(
         str(plan_memory(plan.num_chains, room, bytes_per_draw=per_draw, folder=folder, num_fields=len(fields)))
@@ -314,10 +315,11 @@ def _prepare(
     if prelude is not None and new:
         jobs, seconds = prelude.run(jobs, plan)
         new = jobs
-    began = time.perf_counter()
-    bounded(limits, jobs, lambda: compile_programs(jobs, around.executor))
-    seconds["compile"] += time.perf_counter() - began
-    bounded(limits, jobs, lambda: search_steps(new, around.executor, reporter.say))
+    with suppress(TimeLimitError) if recorder.drawn else nullcontext():  # the loop stops at once, with these draws
+        began = time.perf_counter()
+        bounded(limits, jobs, lambda: compile_programs(jobs, around.executor))
+        seconds["compile"] += time.perf_counter() - began
+        bounded(limits, jobs, lambda: search_steps(new, around.executor, reporter.say))
     if prelude is not None and new:
         recorder.begin({job.chains: job.memo() for job in jobs})
     return jobs, start, seconds

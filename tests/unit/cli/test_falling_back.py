@@ -98,6 +98,9 @@ def test_what_is_in_the_place_stays_and_an_unfinished_run_replaces_the_fallback(
     (place / "metrics.json").write_text("{}")
     with pytest.raises(TimeLimitError, match=r"too slow '.*' stays as it is, .* choose another `--out`"):
         falling_back.fall_back(TimeLimitError("too slow"), SETTINGS, dataset, claim, began=0.0)
+    claim.is_there = True  # as in a run that is continued, and had draws after its last checkpoint only
+    with pytest.raises(TimeLimitError, match=r"are better than none: give `resume` more time"):
+        falling_back.fall_back(TimeLimitError("too slow"), SETTINGS, dataset, claim, began=0.0)
 
 
 @pytest.mark.slow

@@ -216,6 +216,16 @@ def test_a_run_that_keeps_its_last_draws_is_not_shortened(tmp_path):
         draw(store=tmp_path / NAME, retention=Last(5), num_draws=9, resume=True)
 
 
+def test_a_time_limit_that_is_too_short_for_more_draws_keeps_those_that_there_are(stored, whole, tmp_path):
+    shutil.copytree(stored, tmp_path / NAME)
+    again = draw(store=tmp_path / NAME, resume=True, num_draws=60, time_limit=1e-9)
+    np.testing.assert_array_equal(again.positions[...], whole.positions[...])
+    assert (again.num_draws, again.about["stopped_by"]) == (30, "the time limit")
+    for name, values in whole.tuning.items():
+        np.testing.assert_array_equal(again.tuning[name], values)
+    assert ergonet.load(tmp_path / NAME).warmup_stats.keys() == whole.warmup_stats.keys()
+
+
 class Presses(Silent):
     """Ctrl-C after the first chunk."""
 
