@@ -12,6 +12,8 @@ from ergonet.inference.drive import Ending
 from ergonet.inference.fingerprint import fingerprint, require_equal
 from ergonet.inference.jobs import AbstractJob, RunPlan
 
+WARM_START = "warm_start"  # in seconds, gradients, tuning and the fingerprint
+
 
 def drawn_before(store: AbstractStore) -> int:
     """Draws of each chain that an earlier process has made, before retention.
@@ -86,12 +88,14 @@ class Start:
         return [job for job in jobs if job.chains not in memos]
 
     def seconds(self, ending: Ending, *, num_workers: int) -> dict[str, float]:
-        """Wall-clock seconds of the phases, in all processes that have worked on the run."""
+        """Wall-clock seconds of the phases, and of a warm start, in all processes that have worked on the run."""
         memos = self.left.checkpoint.memos.values() if self.left and self.left.checkpoint else ()
         earlier = {phase: sum(memo.busy[phase] for memo in memos) for phase in ending.seconds}
         busy = {phase: sum(job.busy[phase] for job in ending.jobs) - earlier[phase] for phase in ending.seconds}
         elapsed, total = sum(ending.seconds.values()), sum(busy.values()) or 1.0
-        return {phase: earlier[phase] / num_workers + elapsed * busy[phase] / total for phase in ending.seconds}
+        origin = ending.jobs[0].origin
+        found = {WARM_START: origin["seconds"]} if origin else {}
+        return found | {phase: earlier[phase] / num_workers + elapsed * busy[phase] / total for phase in ending.seconds}
 
 
 def how_it_ended(ending: Ending, recorder: Recorder, room: int) -> list[str]:

@@ -251,6 +251,9 @@ class _Loop:
 
     def run(self, executor: Executor, num_workers: int) -> None:
         is_double = bool(jax.config.jax_enable_x64)
+        for number, job in enumerate(self.jobs):
+            if job.done:  # in an earlier process
+                self._show(number, is_warmup=job.is_warmup, acceptance=None)
         self._apply()
         self._submit(executor, num_workers, is_double=is_double)
         while self._pending:
@@ -289,14 +292,18 @@ class _Loop:
             self._early[number] += int(chunk.fields["diverging"].sum())
         rates = chunk.fields.get("acceptance_rate", np.empty(0))
         known = rates[np.isfinite(rates)]
+        self._show(number, is_warmup=chunk.is_warmup, acceptance=float(known.mean()) if known.size else None)
+
+    def _show(self, number: int, *, is_warmup: bool, acceptance: float | None) -> None:
+        job = self.jobs[number]
         self._reporter.tick(
             Tick(
                 job=number,
-                phase="warm-up" if chunk.is_warmup else "sampling",
+                phase="warm-up" if is_warmup else "sampling",
                 done=job.done,
                 total=job.total,
                 step_size=job.step_size,
-                acceptance=float(known.mean()) if known.size else None,
+                acceptance=acceptance,
                 gradients=job.counters["gradients"],
                 divergences=job.counters["divergences"],
                 warmup_divergences=self._early[number],

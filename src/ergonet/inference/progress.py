@@ -53,6 +53,7 @@ class Overall:
 
     Attributes:
         phase: `warm start`, or `warm-up` until every job is `sampling`.
+        jobs: number of jobs that have a tick.
         done: number of transitions so far; 0 in a warm start.
         total: number of transitions of the whole run.
         gradients: number of potential gradients so far.
@@ -60,6 +61,7 @@ class Overall:
     """
 
     phase: str
+    jobs: int
     done: int
     total: int
     gradients: int
@@ -71,13 +73,13 @@ class Overall:
         gradients = sum(tick.gradients for tick in ticks)
         total = max(tick.total for tick in ticks) * num_jobs
         if any(tick.phase == WARM_START for tick in ticks):
-            return cls(WARM_START, 0, total, gradients, _divergences(0))
+            return cls(WARM_START, len(ticks), 0, total, gradients, _divergences(0))
         phase = "sampling" if all(tick.phase == "sampling" for tick in ticks) else "warm-up"
         early, late = (sum(getattr(tick, name) for tick in ticks) for name in ("warmup_divergences", "divergences"))
         diverged = _divergences(late) if phase == "sampling" else f"{_divergences(early + late)} in the warm-up"
         if phase == "sampling" and early:
             diverged += f" (and {early} in the warm-up)"
-        return cls(phase, sum(tick.done for tick in ticks), total, gradients, diverged)
+        return cls(phase, len(ticks), sum(tick.done for tick in ticks), total, gradients, diverged)
 
 
 class AbstractProgress(abc.ABC):
@@ -89,11 +91,11 @@ class AbstractProgress(abc.ABC):
 
     @abc.abstractmethod
     def say(self, message: str) -> None:
-        """Show a message to the user."""
+        """Show a message to the user, also before the run starts and after it is over."""
 
     @abc.abstractmethod
     def tick(self, tick: Tick) -> None:
-        """A chunk is done."""
+        """A chunk is done, or chunks of an earlier process that a run goes on from."""
 
     def watch(self, chunk: "Chunk") -> None:  # noqa: B027  most show no draws
         """Called with every chunk once it is recorded, before its `tick`."""
@@ -169,7 +171,7 @@ class Lines(AbstractProgress):
             self.say(f"{WARM_START}: {ticks[0].detail}, {ticks[0].gradients} gradients")
             return
         one = Overall.of(ticks, self._num_jobs)
-        seconds = self._pace.left(one.phase, one.done, one.total, now=self._last)
+        seconds = self._pace.left(one, now=self._last)
         left = "" if seconds is None else f", about {duration(seconds)} left"
         share = f"{100 * one.done / one.total:.0f} %"
         self.say(f"{one.phase}: {share} of {one.total} transitions, {one.gradients} gradients, {one.diverged}{left}")
@@ -180,25 +182,23 @@ def _divergences(count: int) -> str:
 
 
 class Pace:
-    """Estimates the time left from the pace in the current phase."""
+    """Estimates the time left from the pace in the current phase, once all jobs that have begun are counted."""
 
     def __init__(self):
-        self._phase, self._done, self._since = "", 0, 0.0
+        self._stage, self._done, self._since = ("", 0), 0, 0.0
 
-    def left(self, phase: str, done: int, total: int, *, now: float) -> float | None:
-        """Seconds left; None if nothing is left, or the phase has just begun.
+    def left(self, one: Overall, *, now: float) -> float | None:
+        """Seconds left; None if nothing is left, or the phase or a job has just begun.
 
         Args:
-            phase: the current phase.
-            done: transitions so far.
-            total: transitions of the whole run.
+            one: the progress so far.
             now: the time, in seconds.
         """
-        if phase != self._phase:
-            self._phase, self._done, self._since = phase, done, now
+        if (one.phase, one.jobs) != self._stage:
+            self._stage, self._done, self._since = (one.phase, one.jobs), one.done, now
             return None
-        made, spent = done - self._done, now - self._since
-        return spent * (total - done) / made if made > 0 and done < total else None
+        made, spent = one.done - self._done, now - self._since
+        return spent * (one.total - one.done) / made if made > 0 and one.done < one.total else None
 
 
 class Live(AbstractProgress):

@@ -28,7 +28,7 @@ from ergonet.draws.versions import versions
 from ergonet.execution.base import AbstractExecutor
 from ergonet.execution.threads import worker_pool
 from ergonet.inference.compiled import keep_compiled_programs, make_room_for_programs
-from ergonet.inference.continuing import Start, drawn_before, how_it_ended, suspend
+from ergonet.inference.continuing import WARM_START, Start, drawn_before, how_it_ended, suspend
 from ergonet.inference.devices import Devices, Placement, place
 from ergonet.inference.drive import Diverged, Ending, TimeLimit, bounded, compile_programs, drive, search_steps
 from ergonet.inference.jobs import AbstractJob, RunPlan
@@ -55,8 +55,6 @@ from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
 from ergonet.target.contract import AbstractTarget
-
-WARM_START = "warm_start"  # in seconds, gradients, tuning and the fingerprint
 
 
 def sample(
@@ -180,9 +178,7 @@ def sample(
             seconds["setup"] = time.perf_counter() - began - sum(seconds.values())
             ending = drive(jobs, recorder, pool, [*rules, *limits], reporter, num_workers=placement.num_workers)
         recorder.finish()
-        for sentence in how_it_ended(ending, recorder, thinned.retention.room(plan.num_draws)):
-            reporter.say(sentence)
-        seconds |= {WARM_START: jobs[0].origin["seconds"]} if jobs[0].origin else {}
+        told = how_it_ended(ending, recorder, thinned.retention.room(plan.num_draws))
         seconds |= start.seconds(ending, num_workers=placement.num_workers)
         seconds["total"] = max(time.perf_counter() - began, sum(seconds.values()))
         samples = _samples(target, plan, ending, recorder, seconds, chosen=chosen)
@@ -193,6 +189,8 @@ def sample(
     finally:
         reporter.end()
         recorder.store.close()
+    for sentence in told:
+        reporter.say(sentence)
     for alarm in samples.alarms():
         warnings.warn(alarm, SamplingWarning, stacklevel=2)
     return samples

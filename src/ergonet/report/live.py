@@ -129,7 +129,7 @@ class Following(AbstractProgress):
     def _show(self, sentence: str) -> None:
         with self._page.harmless():
             one = Overall.of(self._ticks.values(), self._num_jobs)
-            left = self._pace.left(one.phase, one.done, one.total, now=time.monotonic())
+            left = self._pace.left(one, now=time.monotonic())
             facts = [
                 ("Done", f"{100 * one.done / one.total:.0f} % of {wording.plural(one.total, 'transition')}"),
                 ("Time left", "about " + duration(left) if left is not None else "not known yet"),

@@ -3,7 +3,7 @@
 import pytest
 
 from ergonet.inference import progress
-from ergonet.inference.progress import Lines, Pace, Tick
+from ergonet.inference.progress import Lines, Overall, Pace, Tick
 
 
 @pytest.fixture
@@ -35,11 +35,16 @@ def test_lines_say_how_long_it_takes_and_what_diverged(clock, tmp_path):
     ]
 
 
-def test_the_pace_is_that_of_the_phase():
+def test_the_pace_is_that_of_the_phase_and_of_jobs_that_are_counted_already():
     pace = Pace()
-    assert pace.left("warm-up", 10, 100, now=0.0) is None
-    assert pace.left("warm-up", 10, 100, now=5.0) is None
-    assert pace.left("warm-up", 20, 100, now=10.0) == 80.0
-    assert pace.left("sampling", 50, 100, now=12.0) is None
-    assert pace.left("sampling", 60, 100, now=13.0) == 4.0
-    assert pace.left("sampling", 100, 100, now=14.0) is None
+
+    def left(phase, done, now, jobs=2):
+        return pace.left(Overall(phase, jobs, done, 100, 0, ""), now=now)
+
+    assert left("warm-up", 10, 0.0) is None
+    assert left("warm-up", 10, 5.0) is None
+    assert left("warm-up", 20, 10.0) == 80.0
+    assert left("sampling", 50, 12.0, jobs=1) is None
+    assert left("sampling", 80, 12.5) is None  # one more that goes on from what was made before
+    assert left("sampling", 90, 13.5) == 1.0
+    assert left("sampling", 100, 14.0) is None

@@ -21,7 +21,7 @@ from ergonet.draws.store import ZarrStore
 from ergonet.draws.versions import versions
 from ergonet.inference import fingerprint
 from ergonet.inference.minibatch_jobs import MinibatchJob
-from ergonet.inference.progress import Silent
+from ergonet.inference.progress import Lines, Silent
 from ergonet.inference.trajectory_jobs import TrajectoryJob
 from ergonet.samplers.registry import KERNELS
 from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
@@ -218,7 +218,11 @@ def test_a_run_that_keeps_its_last_draws_is_not_shortened(tmp_path):
 
 def test_a_time_limit_that_is_too_short_for_more_draws_keeps_those_that_there_are(stored, whole, tmp_path):
     shutil.copytree(stored, tmp_path / NAME)
-    again = draw(store=tmp_path / NAME, resume=True, num_draws=60, time_limit=1e-9)
+    progress = Lines(path=tmp_path / "log")
+    again = draw(store=tmp_path / NAME, resume=True, num_draws=60, time_limit=1e-9, progress=progress)
+    _, share, ending = (tmp_path / "log").read_text().splitlines()
+    assert "sampling: 70 % of 200 transitions" in share
+    assert "Stopped by the time limit: 30 of 60 draws of each chain are stored. `resume=True`" in ending
     np.testing.assert_array_equal(again.positions[...], whole.positions[...])
     assert (again.num_draws, again.about["stopped_by"]) == (30, "the time limit")
     for name, values in whole.tuning.items():
