@@ -168,12 +168,15 @@ class Recorder:
 
     def stats(self) -> dict[str, np.ndarray]:
         """Statistics `[chain, draw]` by name of the retained draws that every chain has."""
-        return {name: np.asarray(self.store.field(name)[:, : self.drawn]) for name in self._names}
+        return {name: self._drawn(name) for name in self._names}
+
+    def _drawn(self, name: str) -> np.ndarray:
+        return np.asarray(self.store.field(name)[:, : self.drawn])
 
     def positions(self) -> Any:
         """Positions `[chain, draw, dim]` of the same draws; lazy if the store is lazy and all of it is valid."""
         positions = self.store.field(POSITIONS)
-        return positions if positions.shape[1] == self.drawn else np.asarray(positions[:, : self.drawn])
+        return positions if positions.shape[1] == self.drawn else self._drawn(POSITIONS)
 
     def warmup_stats(self) -> dict[str, np.ndarray]:
         """Statistics `[chain, draw]` by name of the warm-up; empty without one."""
@@ -189,10 +192,10 @@ class Recorder:
 
     def gradients(self) -> dict[str, int]:
         """Numbers of gradients of the warm-up, and of the draws that every chain has made."""
-        early, late = self._together(is_warmup=True), self._together(is_warmup=False) or self.stats()
+        early, late = self._together(is_warmup=True), self._together(is_warmup=False)
         return {
             "warmup": int(early["gradients"].sum()) if early else 0,
-            "sampling": int(late["gradients"].sum()),
+            "sampling": int((late["gradients"] if late else self._drawn("gradients")).sum()),
         }
 
     def _together(self, *, is_warmup: bool) -> dict[str, np.ndarray]:

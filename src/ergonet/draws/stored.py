@@ -74,7 +74,7 @@ class StoredArray:
             raise _unknown(self._path / METADATA) from error
         if math.prod(-(-length // size) for length, size in zip(self.shape, self._array.chunks, strict=True)) > _CHUNKS:
             raise _unknown(self._path / METADATA)
-        self._checksums = dict(zip(self._blocks(...), checksums, strict=False))
+        self._checksums = dict(zip(self._blocks(...), checksums, strict=False)) if checksums else {}
         chunk, free = math.prod(self._array.chunks) * self._array.dtype.itemsize, memory.free_memory()
         if free is not None and chunk > free:
             raise RunDirectoryError(
@@ -160,18 +160,22 @@ class StoredArray:
 
         They are of a run that was cut off after its last checkpoint.
         """
-        size = self._array.chunks[1]
-        for number in range(-(-num_draws // size), -(-self.shape[1] // size)):
-            block = (chain, number, *(0,) * (self.ndim - 2))
-            if self._is_there(block) and self.fault(block) is not None:
+        for block in self._existing():
+            if block[0] == chain and block[1] * self._array.chunks[1] >= num_draws and self.fault(block) is not None:
                 (self._path / chunk_name(block, self._separator)).unlink(missing_ok=True)
 
     def checksums(self) -> list[int | None]:
         """The checksums at the ends of all chunks; None for chunks without a file."""
-        there = {file.relative_to(self._path).as_posix() for file in self._path.rglob("*")}
+        there = set(self._existing())
+        return [self._checksum(block) if block in there else None for block in self._blocks(...)]
+
+    def _existing(self) -> list[Block]:
+        """The chunks that have a file."""
+        names = [file.relative_to(self._path).as_posix().split(self._separator) for file in self._path.rglob("*")]
         return [
-            self._checksum(block) if chunk_name(block, self._separator) in there else None
-            for block in self._blocks(...)
+            tuple(map(int, rest))
+            for first, *rest in names
+            if first == "c" and len(rest) == self.ndim and all(map(str.isdecimal, rest))
         ]
 
     def _checksum(self, block: Block) -> int | None:
@@ -211,9 +215,10 @@ class StoredArray:
 
 def _touched(part: Any, length: int, size: int) -> list[int]:
     """The chunks along an axis that an index touches."""
-    if isinstance(part, slice):
-        return sorted({one // size for one in range(length)[part]})
-    return np.unique(np.arange(length)[part] // size).tolist()
+    chosen = range(length)[part] if isinstance(part, slice) else np.arange(length)[part]
+    if isinstance(chosen, range) and chosen and chosen.step == 1:
+        return [*range(chosen[0] // size, chosen[-1] // size + 1)]
+    return np.unique(np.asarray(chosen) // size).tolist()
 
 
 class LazyArrays(Mapping[str, np.ndarray]):

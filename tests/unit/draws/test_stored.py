@@ -16,7 +16,7 @@ from ergonet._errors import RunDirectoryError, SamplingWarning
 from ergonet.draws import durable
 from ergonet.draws.manifest import read_manifest
 from ergonet.draws.store import ZarrStore
-from ergonet.draws.stored import StoredArray
+from ergonet.draws.stored import StoredArray, _touched
 
 CHAINS, DRAWS, DIM = 2, 25, 3
 RNG = np.random.default_rng(0)
@@ -293,3 +293,29 @@ def test_checksums_of_a_long_plan_open_only_what_is_there(tmp_path, monkeypatch)
     found = StoredArray(tmp_path / "run", "lp").checksums()
     assert len(found) == 2 * 1000
     assert len(opened) == sum(one is not None for one in found) == 2 * 3
+
+
+def test_only_what_is_there_of_a_long_plan_is_looked_at_when_it_goes_on(tmp_path, monkeypatch):
+    store = ZarrStore(tmp_path / "run", draws_per_chunk=10)
+    store.allocate(CHAINS, 50_000, {"lp": ((), np.dtype(float))})
+    for chain in range(CHAINS):
+        store.write(chain, 0, {"lp": VALUES["lp"][chain]})
+    looked, is_there = [], StoredArray._is_there
+    monkeypatch.setattr(StoredArray, "_is_there", lambda self, block: looked.append(block) or is_there(self, block))
+    flip(tmp_path / "run" / "lp" / "c.1.2")
+    store.require_intact([10, 20])
+    assert len(looked) < 20
+    assert sorted(one.name for one in (tmp_path / "run" / "lp").glob("c*")) == [
+        "c.0.0",
+        "c.0.1",
+        "c.0.2",
+        "c.1.0",
+        "c.1.1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "part", [slice(None), slice(3, 17), slice(9, 10), slice(4, 4), slice(None, None, -7), 12, [3, 19]]
+)
+def test_the_chunks_that_an_index_touches(part):
+    assert _touched(part, 25, 4) == sorted({int(one) // 4 for one in np.atleast_1d(np.arange(25)[part])})

@@ -119,7 +119,10 @@ def test_jobs_with_targets_of_their_own_fill_their_chains():
     np.testing.assert_array_equal(recorder.stats()["lp"], expected)
     np.testing.assert_array_equal(recorder.warmup_stats()["lp"], expected[:, :4])
     assert recorder.curve() is None
+    fields, field = [], recorder.store.field
+    recorder.store.field = lambda name: fields.append(name) or field(name)
     assert recorder.gradients() == {"warmup": 12, "sampling": 30}
+    assert fields == ["gradients"]  # reading all statistics takes seconds on disk
     assert [job.done for job in ending.jobs] == [14, 14]
     assert ending.jobs[0].counters["gradients"] == 28
 
