@@ -4,7 +4,9 @@ import dataclasses
 import sys
 import time
 import warnings
+from collections.abc import Mapping
 from contextlib import closing
+from itertools import pairwise
 from signal import SIGINT, SIGTERM
 from typing import TYPE_CHECKING, Any
 
@@ -140,19 +142,21 @@ def fit(
         found = evaluation.evaluate(samples, dataset, model, until=deadline.until)
         compared = time.perf_counter()
         found = evaluation.with_baselines(found, settings, dataset, left=deadline.left)
+        explained = time.perf_counter()
         found = with_explanation(found, samples, dataset, model, limit=deadline.limit, left=deadline.left)
-        seconds = _seconds(samples, before=before, evaluated=evaluated, compared=compared)
+        seconds = _seconds(samples.seconds, before=before, began=(evaluated, compared, explained))
         metrics = evaluation.metrics_of(settings, dataset, samples, found, seconds=seconds)
         finish(directory, metrics, found.arrays, samples)
     return directory, metrics
 
 
-def _seconds(samples: "Samples", *, before: float, evaluated: float, compared: float) -> dict[str, float]:
-    """Seconds of each stage, given those before the run and when the evaluation and the baselines began."""
-    now = time.perf_counter()
-    seconds = dict(samples.seconds) | {"prediction": compared - evaluated, "baselines": now - compared}
-    seconds["total"] = samples.seconds.get("total", 0.0) + before + now - evaluated
-    seconds["setup"] = before + samples.seconds.get("setup", 0.0)
+def _seconds(run: Mapping[str, float], *, before: float, began: tuple[float, float, float]) -> dict[str, float]:
+    """Seconds of each stage, given those of the run and before it, and when what follows it began."""
+    times = [*began, time.perf_counter()]
+    of_stages = [end - start for start, end in pairwise(times)]
+    seconds = dict(run) | dict(zip(("prediction", "baselines", "explanation"), of_stages, strict=True))
+    seconds["total"] = run.get("total", 0.0) + before + times[-1] - times[0]
+    seconds["setup"] = before + run.get("setup", 0.0)
     return seconds
 
 

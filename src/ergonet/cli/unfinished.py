@@ -72,6 +72,7 @@ def _described(samples: "Samples", settings: "Settings") -> "Samples":
     if "kernel" in samples.about:
         return samples
     about = {name: settings.kernel.get(name) for name in ("max_doublings", "target_acceptance")}
+    about["thin"] = settings.run.thin
     if settings.kernel.get("step_size") is not None:
         about["target_acceptance"] = None  # the warm-up did not tune it
     return dataclasses.replace(samples, about={**samples.about, **about, "stopped_by": "the end of its process"})

@@ -26,6 +26,7 @@ def convergence(record: Record) -> ConvergenceSummary:
 def diagnose(record: Record) -> dict[str, Any]:
     """Compute the diagnostics that say whether to trust the run, as in `metrics.json`."""
     function, weights = convergence(record), _weights_ess(record)
+    thin = record.about.get("thin", 1) if record.is_of_minibatches else 1  # trajectories are summed as they are thinned
     found = {
         "nonfinite": int(record.stats["nonfinite"].sum()),
         "stuck_chains": [int(chain) for chain in stuck_chains(record.positions)],
@@ -36,7 +37,7 @@ def diagnose(record: Record) -> dict[str, Any]:
         "max_mcse_function": function.max_mcse,
         "min_ess_bulk_weights": float(weights.min()) if weights.size else math.nan,
         "median_ess_bulk_weights": float(np.median(weights)) if weights.size else math.nan,
-        "mean_gradients_per_draw": float(np.mean(mean_per_draw(record.stats["gradients"]))),
+        "mean_gradients_per_draw": thin * float(np.mean(mean_per_draw(record.stats["gradients"]))),
     }
     learned = [values.reshape(*values.shape[:2], -1) for values in learned_scales(record).values()]
     if learned:

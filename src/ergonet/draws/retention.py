@@ -8,7 +8,13 @@ from ergonet._errors import SettingError
 
 
 class AbstractRetention(abc.ABC):
-    """Chooses which of the draws after the warm-up are stored."""
+    """Chooses which of the draws after the warm-up are stored.
+
+    Attributes:
+        thin: draws made for each that is stored, while they are being stored.
+    """
+
+    thin: int = 1
 
     @abc.abstractmethod
     def room(self, num_draws: int) -> int:

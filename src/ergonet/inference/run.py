@@ -344,6 +344,7 @@ def _samples(
     tunings = [job.tuning() | _of_warm_start(job.origin) for job in jobs]
     summaries = [summary for job in jobs for summary in job.summaries()]
     about = {
+        "thin": recorder.retention.thin,  # or what the jobs say, if they do it
         **jobs[0].about(),
         **({WARM_START: chosen.about()} if chosen is not None else {}),
         "seed": plan.seed,

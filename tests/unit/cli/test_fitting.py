@@ -125,6 +125,13 @@ def test_the_report_names_the_rows_whose_predictions_are_monitored():
         assert found["reference_inputs"][3] == f"{name} {monitored[3, column]:+.1f} sd"
 
 
+def test_explanations_are_no_time_of_the_baselines(monkeypatch):
+    monkeypatch.setattr(time, "perf_counter", lambda: 107.0)
+    found = fitting._seconds({"setup": 1.0, "total": 5.0}, before=2.0, began=(100.0, 101.0, 103.0))
+    stages = {"prediction": 1.0, "baselines": 2.0, "explanation": 4.0}
+    assert found == {"setup": 3.0, "total": 5.0 + 2.0 + 7.0, **stages}
+
+
 @pytest.mark.slow
 def test_direct_connections_are_told_and_saved(tmp_path, capsys):
     short = {"num_chains": 1, "num_warmup": 20, "num_draws": 10, "baselines": False}

@@ -1,11 +1,14 @@
 """`diagnose`, `report`, `predict` and `verify` on runs whose fit was killed, and on damaged ones."""
 
 import shutil
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import ergonet
+from ergonet.cli import unfinished
 from ergonet.cli.main import app
 from ergonet.runs.directory import RunDirectory
 from tests.runs import DRAWS, finish, write_killed
@@ -58,6 +61,14 @@ def test_a_killed_fit_is_diagnosed_and_reported_from_its_draws(folder):
     assert sorted(folder.joinpath("run").rglob("*")) == before
     assert "computed from 8 draws of each chain" in call("report", "run").stderr
     assert "Root mean square error" in (folder / "run" / "report.html").read_text()
+
+
+def test_what_diagnostics_need_of_a_killed_fit_is_in_its_settings(folder):
+    directory = RunDirectory(folder / "run")
+    settings, _ = directory.read_settings()
+    thinned = replace(settings, run=replace(settings.run, thin=3))
+    about = unfinished._described(ergonet.load(directory.draws), thinned).about
+    assert (about["thin"], about["max_doublings"]) == (3, 5)
 
 
 def test_a_killed_fit_predicts_without_warnings_about_its_files(folder):

@@ -60,11 +60,13 @@ def test_the_summary_of_weighted_draws_is_that_of_copies(make):
 def test_diagnostics_count_weights():
     samples = drawn(network())
     found, expected = samples.diagnostics(), copies(samples).convergence()
-    plain = replace(samples, stats={k: v for k, v in samples.stats.items() if k != "weight"}).diagnostics()
+    unweighted = {k: v for k, v in samples.stats.items() if k != "weight"}
+    plain = replace(samples, stats=unweighted, about={"thin": 3}).diagnostics()
     assert found["max_rhat_function"] == pytest.approx(expected.max_rhat, abs=5e-3)
     assert found["median_ess_bulk_function"] == pytest.approx(expected.median_ess_bulk, rel=0.1)
     for name in ("min_ess_bulk_scales", "min_ess_bulk_weights", "min_ess_tail_function"):
         assert found[name] != plain[name], name
+    assert (found["mean_gradients_per_draw"], plain["mean_gradients_per_draw"]) == (1, 3)  # of three epochs
 
 
 def test_of_many_coordinates_evenly_spaced_ones_have_an_ess(monkeypatch):

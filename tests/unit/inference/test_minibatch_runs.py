@@ -137,6 +137,7 @@ def test_ergonet_sample_takes_minibatch_kernels():
     np.testing.assert_array_equal(theirs.positions, mine.positions)
     thin = ergonet.sample(target, KERNELS["sghmc"](), num_draws=4, thin=3, **settings)
     np.testing.assert_array_equal(thin.positions, mine.positions[:, 2::3])
+    assert thin.about["thin"] == 3
     with pytest.raises(SettingError, match="`SGHMC` has no stages"):
         ergonet.sample(target, KERNELS["sghmc"](), warmup=stan_windows(NUTS().warmup(), 100), **settings)
 
