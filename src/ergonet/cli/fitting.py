@@ -102,6 +102,7 @@ def fit(
     from ergonet.cli.falling_back import fall_back
     from ergonet.cli.finishing import finish
     from ergonet.cli.run_store import RunStore
+    from ergonet.inference.validation import validate_until
 
     build.check(settings)
     deadline = Deadline(settings.run.time_limit, began, len(dataset.x_test))
@@ -109,6 +110,8 @@ def fit(
     settings = settings if resume else build.complete(settings, dataset.preprocessing, dataset.y_train)
     model, kernel = build.model(settings, build.Task.of(dataset.preprocessing)), build.kernel(settings)
     target = condition(model, dataset)
+    counts = {"num_chains": settings.run.num_chains, "num_draws": settings.run.num_draws}
+    validate_until(stop_rule(settings, model, dataset), target, kernel, None, **counts)  # before anything takes long
     settings, said = temperature.settled(settings, target, dataset.y_train, kernel, seconds=deadline.left_to_sample)
     if said:
         model = build.model(settings, build.Task.of(dataset.preprocessing))

@@ -171,7 +171,7 @@ def resume(
 
 
 @app.command(short_help="Add draws to a run.")
-@takes("run.until_ess", "run.until_rhat", "run.until_mcse", "run.until_score_mcse")
+@takes("run.until_ess", "run.until_rhat", "run.until_mcse", "run.until_score_mcse", "run.until_minimum")
 def extend(
     given: Given,
     *,

@@ -72,7 +72,8 @@ class Until:
         object.__setattr__(self, "minimum", int(self.minimum))
         if not self._bounds:
             raise SettingError(
-                "`Until` needs a bound: give `ess`, `rhat`, `mcse` or `score_mcse`, such as `Until(ess=400)`."
+                "A stop rule needs a bound: give `ess`, `rhat`, `mcse` or `score_mcse`, such as `Until(ess=400)` or "
+                "`--until-ess 400`."
             )
         if self.held_out is not None and not isinstance(self.held_out, AbstractTarget):
             raise SettingError(
@@ -137,11 +138,14 @@ class Until:
         """
         if self.minimum > num_draws:
             raise SettingError(
-                f"`until` looks at {self.minimum} draws of each chain first (`minimum`), but `num_draws` allows "
-                f"{num_draws}. Raise `num_draws`, which is the most that are drawn, or lower `minimum`."
+                f"The stop rule looks at {self.minimum} draws of each chain first, but `num_draws` (`--draws`) allows "
+                f"{num_draws}. Raise it, which is the most that are drawn, or lower `minimum` (`--until-minimum`)."
             )
         if self.rhat is not None and num_chains < 2:
-            raise SettingError("`until` with `rhat` needs at least 2 chains. Raise `num_chains`, or give `ess` only.")
+            raise SettingError(
+                f"A stop rule with `rhat` (`--until-rhat`) needs at least 2 chains, got {num_chains}. Raise "
+                f"`num_chains` (`--chains`), or give `ess` (`--until-ess`) only."
+            )
         if self.held_out is not None and self.held_out.dim != target.dim:
             raise SettingError(
                 f"`Until(held_out=...)` has {self.held_out.dim} coordinates, but the target has {target.dim}: "

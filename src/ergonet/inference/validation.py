@@ -126,8 +126,8 @@ def validate_until(
         return
     if not isinstance(kernel, AbstractKernel):
         raise SettingError(
-            f"`until` is for kernels of all rows: minibatches give `{type(kernel).__name__}` a bias that no number of "
-            f"draws removes. Give `num_draws` or `time_limit`."
+            f"A stop rule (`until`) is for kernels of all rows: minibatches give `{type(kernel).__name__}` a bias that "
+            f"no number of draws removes. Give `num_draws` (`--draws`) or `time_limit` (`--time-limit`)."
         )
     if retention is not None and retention.newest is not None:
         raise SettingError(

@@ -125,6 +125,14 @@ def test_the_report_names_the_rows_whose_predictions_are_monitored():
         assert found["reference_inputs"][3] == f"{name} {monitored[3, column]:+.1f} sd"
 
 
+def test_a_stop_rule_that_cannot_be_met_is_refused_before_anything_takes_long(tmp_path, monkeypatch):
+    monkeypatch.setattr("ergonet.assembly.temperature.settled", None)
+    place = str(tmp_path / "run")
+    answer = CliRunner().invoke(app, ["fit", "two-moons", "--until-ess", "400", "--draws", "100", "--out", place])
+    assert answer.exit_code == 1
+    assert "but `num_draws` (`--draws`) allows 100. Raise it" in answer.stderr
+
+
 def test_explanations_are_no_time_of_the_baselines(monkeypatch):
     monkeypatch.setattr(time, "perf_counter", lambda: 107.0)
     found = fitting._seconds({"setup": 1.0, "total": 5.0}, before=2.0, began=(100.0, 101.0, 103.0))

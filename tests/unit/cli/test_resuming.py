@@ -131,6 +131,13 @@ def test_a_fit_with_a_stop_rule_is_resumed_and_extended(tmp_path, monkeypatch):
     assert "`--until-rhat`" in call("extend", "run", "--until-rhat", "1", code=1).stderr
 
 
+def test_a_stop_rule_with_another_minimum_extends_a_run(monkeypatch):
+    given = {}
+    monkeypatch.setattr(resuming, "run", lambda path, **settings: given.update(settings) or 0)
+    call("extend", "run", "--until-ess", "300", "--until-minimum", "50")
+    assert given["until"] == {"until_ess": 300.0, "until_minimum": 50}
+
+
 @pytest.mark.slow
 def test_a_fit_with_a_warm_start_is_extended_and_replayed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

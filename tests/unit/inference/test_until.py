@@ -178,7 +178,7 @@ def test_a_look_at_quantities_without_figures_meets_nothing():
         ({"mcse": -0.1}, r"`Until\(mcse=\.\.\.\)` must be a number above 0"),
         ({"ess": "400"}, "must be a number above 0, got '400'"),
         ({"ess": 400, "minimum": 3}, r"`Until\(minimum=\.\.\.\)` must be an integer of at least 4, got 3"),
-        ({"minimum": 100}, "needs a bound: give `ess`, `rhat`, `mcse` or `score_mcse`"),
+        ({"minimum": 100}, r"needs a bound: give `ess`, `rhat`, `mcse` or `score_mcse`.*`--until-ess 400`"),
         ({"score_mcse": 0}, r"`Until\(score_mcse=\.\.\.\)` must be a number above 0"),
         ({"score_mcse": 0.1, "held_out": 3}, r"`Until\(held_out=\.\.\.\)` must be a target such as .*, got 3"),
         ({"ess": 9, "held_out": gaussian_target()}, r"`Until\(held_out=\.\.\.\)` is for .*give `score_mcse`"),
@@ -194,8 +194,14 @@ def test_rules_that_cannot_be_met_are_refused(settings, said):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"until": Until(ess=400), "num_draws": 100}, "looks at 200 draws .* but `num_draws` allows 100"),
-        ({"until": Until(rhat=1.01), "num_chains": 1, "num_draws": 500}, "needs at least 2 chains"),
+        (
+            {"until": Until(ess=400), "num_draws": 100},
+            r"looks at 200 draws .* but `num_draws` \(`--draws`\) allows 100",
+        ),
+        (
+            {"until": Until(rhat=1.01), "num_chains": 1, "num_draws": 500},
+            r"`rhat` \(`--until-rhat`\) needs at least 2 chains, got 1",
+        ),
         ({"until": RULE, "num_draws": 100, "retention": Last(10)}, r"`retention=Last\(count=10\)` stores the last"),
     ],
 )
@@ -273,5 +279,5 @@ def test_errors_count_only_from_enough_effective_draws():
 
 def test_minibatch_kernels_have_no_such_rule():
     kernel = SGHMC(learning_rate=1e-4, batch_size=8)
-    with pytest.raises(SettingError, match="`until` is for kernels of all rows: minibatches give `SGHMC` a bias"):
+    with pytest.raises(SettingError, match=r"`until`.* is for kernels of all rows: minibatches give `SGHMC` a bias"):
         ergonet.sample(linear_regression()[0], kernel, seed=1, until=RULE, progress=False)
