@@ -14,6 +14,7 @@ from ergonet._errors import DataError, SettingError
 from ergonet.diagnostics import chains
 
 _MOST_ROWS_SEARCHED = 20_000
+_NUMBERS_AT_ONCE = 2**26  # of draws that are read together
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,12 @@ def summarize(values: Any, weights: Any = None) -> ConvergenceSummary:
     Raises:
         SettingError: ``values`` does not have three dimensions, or ``weights`` do not match them.
     """
-    _, num_draws, _ = chains.check_draws(values)
-    figures = chains.rhat, chains.ess_bulk, chains.ess_tail, chains.mcse_mean
-    rhat, bulk, tail, mcse = (of(values, weights) for of in figures)
+    num_chains, num_draws, num_quantities = chains.check_draws(values)
+    width = max(1, _NUMBERS_AT_ONCE // max(1, num_chains * num_draws))
+    blocks = [_figures(values[:, :, start : start + width], weights) for start in range(0, num_quantities or 1, width)]
+    rhat, bulk, tail, mcse, sd = map(np.concatenate, zip(*blocks, strict=True))
     with np.errstate(invalid="ignore", divide="ignore"):
-        relative = mcse / chains.sd(values, weights)
+        relative = mcse / sd
     degenerate = int(np.isnan(bulk).sum()) if num_draws >= 4 else 0
     return ConvergenceSummary(
         rhat=rhat,
@@ -96,6 +98,13 @@ def summarize(values: Any, weights: Any = None) -> ConvergenceSummary:
         mcse=mcse,
         max_mcse=chains.over_known(np.max, relative),
     )
+
+
+def _figures(values: Any, weights: Any) -> tuple[np.ndarray, ...]:
+    """R-hat, bulk and tail ESS, MCSE and standard deviation of quantities, which are read once, `[quantity]` each."""
+    read = np.asarray(values)
+    figures = chains.rhat, chains.ess_bulk, chains.ess_tail, chains.mcse_mean, chains.sd
+    return tuple(of(read, weights) for of in figures)
 
 
 def choose_reference_rows(x: np.ndarray, count: int = 20) -> np.ndarray:

@@ -63,11 +63,14 @@ def parameters(record: Record) -> dict[str, np.ndarray]:
     return _by_name(record, lambda positions: _parameters(target, positions))
 
 
-def monitored(record: Record) -> np.ndarray:
-    """Quantities on which convergence is judged, `[chain, draw, quantity]`: predictions, or else the positions."""
+def monitored(record: Record) -> Any:
+    """Quantities on which convergence is judged, `[chain, draw, quantity]`: predictions, or else the positions.
+
+    Positions are as the record has them, which may be on disk.
+    """
     target = record.target
     if target is None or not offers(target, Monitor):
-        return np.asarray(record.positions)
+        return record.positions
     part = target.device_part()
     return _by_name(record, lambda positions: {"": _monitor(part, positions)})[""]
 

@@ -178,6 +178,11 @@ class Recorder:
         positions = self.store.field(POSITIONS)
         return positions if positions.shape[1] == self.drawn else self._drawn(POSITIONS)
 
+    def first_positions(self, count: int) -> np.ndarray:
+        """Positions `[draw, dim]` of the first draws of chain 0, at most `count`, that are stored or pending."""
+        held = _joined(list(self._newest[0].values()), self.retention.newest)
+        return np.asarray(held[POSITIONS][:count] if held else self.store.field(POSITIONS)[0, :count])
+
     def warmup_stats(self) -> dict[str, np.ndarray]:
         """Statistics `[chain, draw]` by name of the warm-up; empty without one."""
         found = self._together(is_warmup=True)

@@ -36,7 +36,7 @@ class Samples(Record):
 
         Predictions on reference rows if the target is the posterior of a network, otherwise the positions.
         """
-        return quantities.monitored(self)
+        return np.asarray(quantities.monitored(self))
 
     def scales(self) -> dict[str, np.ndarray]:
         """Learned standard deviations of weights and noise by name, `[chain, draw]`.

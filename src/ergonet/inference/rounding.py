@@ -66,10 +66,10 @@ class RoundingCheck(AbstractStopRule):
         self._found = rounding_error(self._target, draws)
 
     def notes(self) -> dict[str, Any]:
-        """The error; in a run that is continued and has few draws left, by those that were stored before."""
+        """The error; in a run that is continued and has few draws left, by those that it had before."""
         most = SPACING * (NUM_PAIRS + 1)
-        if self._is_due and self._recorder.retention.newest is None and self._recorder.drawn >= most:
-            self._judge(np.asarray(self._recorder.store.field(POSITIONS)[0, SPACING - 1 : most : SPACING]))
+        if self._is_due and self._recorder.drawn >= most:
+            self._judge(self._recorder.first_positions(most)[SPACING - 1 :: SPACING])
         return {} if self._found is None else {"rounding_error": self._found}
 
     def reason(self, jobs: Sequence[AbstractJob], recorder: Recorder) -> str:

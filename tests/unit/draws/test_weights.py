@@ -10,6 +10,7 @@ import pytest
 from ergonet import MLP, BayesianNetwork, Samples, Target, likelihoods, priors
 from ergonet._errors import SettingError
 from ergonet.cli.evaluation import MOST_SCALE_DRAWS, learned_scales
+from ergonet.diagnostics import function_space
 from ergonet.diagnostics.chains import ess_bulk
 from ergonet.draws import diagnosis
 from ergonet.draws.quantities import spread_draws
@@ -67,6 +68,30 @@ def test_diagnostics_count_weights():
     for name in ("min_ess_bulk_scales", "min_ess_bulk_weights", "min_ess_tail_function"):
         assert found[name] != plain[name], name
     assert (found["mean_gradients_per_draw"], plain["mean_gradients_per_draw"]) == (1, 3)  # of three epochs
+
+
+class OnDisk:
+    """Positions that may not be read as a whole; counts the numbers that are read."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.num_read = values, values.shape, 0
+
+    def __getitem__(self, index):
+        found = self.values[index]
+        assert found.shape[2] == 1
+        self.num_read += found.size
+        return found
+
+
+def test_positions_that_are_judged_are_read_once_and_in_parts(monkeypatch):
+    samples = drawn(gaussian())
+    expected = samples.convergence()
+    monkeypatch.setattr(function_space, "_NUMBERS_AT_ONCE", CHAINS * DRAWS)
+    positions = OnDisk(samples.positions)
+    found = replace(samples, positions=positions).convergence()
+    for name, figures in vars(expected).items():
+        np.testing.assert_allclose(getattr(found, name), figures, rtol=1e-12)
+    assert positions.num_read == samples.positions.size
 
 
 def test_of_many_coordinates_evenly_spaced_ones_have_an_ess(monkeypatch):

@@ -13,7 +13,7 @@ from ergonet import HMC, MLP, BayesianNetwork, Target, likelihoods, priors
 from ergonet._errors import SamplingWarning
 from ergonet.diagnostics.advice import LARGEST_ROUNDING_ERROR
 from ergonet.draws.recorder import Recorder
-from ergonet.draws.retention import Every
+from ergonet.draws.retention import Every, Last
 from ergonet.draws.store import MemoryStore
 from ergonet.inference.rounding import RoundingCheck, rounding_error
 
@@ -60,6 +60,13 @@ def test_a_run_that_is_continued_keeps_the_alarm(num_draws, tmp_path):
     with pytest.warns(SamplingWarning, match="The log density is rounded"):
         again = run(plus(1e8), num_draws=num_draws, store=tmp_path / "run", resume=True)
     assert again.about["rounding_error"] == error
+
+
+def test_a_run_that_keeps_its_last_draws_is_judged_by_these_when_it_is_continued(tmp_path):
+    kept: Any = {"store": tmp_path / "run", "retention": Last(115)}
+    for num_draws in (120, 130):
+        with pytest.warns(SamplingWarning, match="The log density is rounded"):
+            run(plus(1e8), num_draws=num_draws, resume=num_draws > 120, **kept)
 
 
 def test_few_draws_are_not_judged():
