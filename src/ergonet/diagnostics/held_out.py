@@ -34,9 +34,10 @@ def judge_members(metrics: Mapping[str, Any]) -> list[Finding]:
 
 
 def are_unjudged(metrics: Mapping[str, Any]) -> bool:
-    """Whether chains have a warm start, so that they are likely to be in different modes, and there are no scores."""
+    """Whether chains with a warm start are in different modes, and no held-out rows say whether they are settled."""
     is_ensemble = bool(metrics.get("warm_start")) and number(metrics, "num_chains") >= FEWEST_MEMBERS
-    return is_ensemble and not metrics.get("ensemble")
+    is_apart = bool((metrics.get("diagnostics") or {}).get("chains_apart"))
+    return is_ensemble and is_apart and not metrics.get("ensemble")
 
 
 def are_of_modes(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 from ergonet.diagnostics.advice import advise
 from ergonet.diagnostics.chains import ess_bulk, stuck_chains
 from ergonet.diagnostics.energy import e_bfmi, has_momentum
-from ergonet.diagnostics.finding import UNTIL
+from ergonet.diagnostics.ensemble import are_apart, between_share, ess_within
+from ergonet.diagnostics.finding import LARGEST_RHAT, UNTIL
 from ergonet.diagnostics.function_space import ConvergenceSummary, summarize
 from ergonet.diagnostics.performance import mean_per_draw, saturated_share
 from ergonet.draws.quantities import draw_weights, learned_scales, monitored
@@ -25,12 +26,14 @@ def convergence(record: Record) -> ConvergenceSummary:
 
 def diagnose(record: Record) -> dict[str, Any]:
     """Compute the diagnostics that say whether to trust the run, as in `metrics.json`."""
-    function, weights = convergence(record), _weights_ess(record)
+    functions, of_draws = monitored(record), draw_weights(record)
+    function, weights = summarize(functions, of_draws), _weights_ess(record)
     thin = record.about.get("thin", 1) if record.is_of_minibatches else 1  # trajectories are summed as they are thinned
     found = {
         "nonfinite": int(record.stats["nonfinite"].sum()),
         "stuck_chains": [int(chain) for chain in stuck_chains(record.positions)],
         "max_rhat_function": function.max_rhat,
+        "chains_apart": function.max_rhat > LARGEST_RHAT and _are_apart(functions, of_draws),
         "min_ess_bulk_function": function.min_ess_bulk,
         "median_ess_bulk_function": function.median_ess_bulk,
         "min_ess_tail_function": function.min_ess_tail,
@@ -41,10 +44,19 @@ def diagnose(record: Record) -> dict[str, Any]:
     }
     learned = [values.reshape(*values.shape[:2], -1) for values in learned_scales(record).values()]
     if learned:
-        scales = summarize(np.concatenate(learned, axis=2), draw_weights(record))
+        scales = summarize(np.concatenate(learned, axis=2), of_draws)
         found |= {"max_rhat_scales": scales.max_rhat, "min_ess_bulk_scales": scales.min_ess_bulk}
     of_kernel = _of_minibatches(record, record.stats) if record.is_of_minibatches else _of_trajectories(record)
     return found | of_kernel
+
+
+def _are_apart(values: Any, weights: np.ndarray) -> bool:
+    some, num_chains = values[:, :, :: _stride(values)], int(weights.any(axis=1).sum())
+    return are_apart(between_share(some, weights), ess_within(some, weights), num_chains)
+
+
+def _stride(values: Any) -> int:
+    return -(-values.shape[2] // MOST_WEIGHTS)
 
 
 def _weights_ess(record: Record) -> np.ndarray:
@@ -52,7 +64,7 @@ def _weights_ess(record: Record) -> np.ndarray:
 
     With more than `MOST_WEIGHTS` coordinates, evenly spaced ones are used.
     """
-    stride = -(-record.positions.shape[2] // MOST_WEIGHTS)
+    stride = _stride(record.positions)
     positions = record.positions if stride == 1 else _every(stride, record)
     found = ess_bulk(positions, draw_weights(record))
     return found[~np.isnan(found)]

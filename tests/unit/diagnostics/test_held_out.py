@@ -88,7 +88,7 @@ def test_errors_that_are_too_uncertain_or_of_older_runs_are_not_judged():
 
 def ensemble(**changed):
     """Figures of ten chains with a warm start that stay in their modes, without held-out rows."""
-    apart = SOUND | {"max_rhat_function": 3.2, "min_ess_bulk_function": 12.0}
+    apart = SOUND | {"max_rhat_function": 3.2, "min_ess_bulk_function": 12.0, "chains_apart": True}
     return {"num_chains": 10, "num_draws": 100, "warm_start": True, "num_test": 0, "diagnostics": apart, **changed}
 
 
@@ -112,7 +112,13 @@ def test_modes_have_learned_scales_of_their_own():
     assert judge(metrics({}) | {"diagnostics": SOUND | mixing}).headline.startswith("Predictions can be used, but")
 
 
-@pytest.mark.parametrize("changed", [{"warm_start": False}, {"num_chains": 3}, {"ensemble": {"chains": [0, 1]}}])
+MERGING = SOUND | {"max_rhat_function": 1.06, "min_ess_bulk_function": 12.0, "chains_apart": False}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"warm_start": False}, {"num_chains": 3}, {"ensemble": {"chains": [0, 1]}}, {"diagnostics": MERGING}],
+)
 def test_chains_that_disagree_otherwise_are_a_problem(changed):
     assert failed(ensemble(**changed))
     assert "The chains disagree" in " ".join(one.sentence for one in find(ensemble(**changed)))

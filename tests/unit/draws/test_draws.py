@@ -12,6 +12,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from scipy.signal import lfilter
 from scipy.special import logsumexp
 
 from ergonet import MLP, BayesianNetwork, Samples, Target, likelihoods, load, priors
@@ -154,6 +155,17 @@ def test_many_coordinates_are_judged_without_reading_all_of_them_at_once(monkeyp
     found = replace(samples, positions=OnDisk(samples.positions)).diagnostics()
     some = samples.positions[:, :, :: -(-samples.positions.shape[2] // 5)]
     assert found["min_ess_bulk_weights"] == ess_bulk(some).min()
+
+
+def test_only_chains_that_stay_elsewhere_are_apart():
+    normal = Target.from_logdensity(lambda q: -0.5 * jnp.sum(q**2), jnp.zeros(3))
+    noise = np.random.default_rng(2).normal(size=(4, 1000, 3))
+    slow = np.asarray(lfilter([0.1], [1, -0.97], noise, axis=1))[:, 400:]  # each chain goes everywhere
+    shifted = 0.1 * noise + np.array([-1.0, -0.5, 0.5, 1.0])[:, None, None]
+    for positions, expected in ((noise, False), (slow, False), (shifted, True)):
+        found = replace(drawn(normal), positions=positions.astype(np.float32)).diagnostics()
+        assert found["chains_apart"] is expected
+        assert (found["max_rhat_function"] > 1.05) == (positions is not noise)
 
 
 def test_log_likelihoods_are_left_out_unless_they_are_wanted():
