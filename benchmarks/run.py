@@ -32,7 +32,7 @@ FULL = {
     "effective": 400,
     "waits": len(CONTESTANTS),
 }
-SMOKE = {"rounds": 1, "num_warmup": 10, "num_draws": 10, "turns": 1, "steps": 20, "effective": 1, "waits": 1}
+SMOKE = {"rounds": 1, "num_warmup": 10, "num_draws": 10, "turns": 1, "steps": 20, "effective": 10, "waits": 1}
 
 
 def main(arguments: list[str] | None = None) -> None:
