@@ -71,14 +71,12 @@ class TimeLimit(AbstractStopRule):
     def error(self, jobs: Sequence[AbstractJob]) -> TimeLimitError:
         if any(job.done for job in jobs):
             error = TimeLimitError(
-                f"`time_limit` of {self._seconds:g} s was reached before every chain had a draw. "
-                f"Allow more time, or lower `num_warmup`."
+                "`time_limit` was reached before every chain had a draw. Allow more time, or lower `num_warmup`."
             )
         else:
-            took = time.perf_counter() - self._began
             error = TimeLimitError(
-                f"`time_limit` of {self._seconds:g} s was reached before the first transition: the preparation took "
-                f"{took:.1f} s, most of it for compilation, which cannot be interrupted. Allow more time."
+                "`time_limit` was reached before the first transition, in the preparation. Most of that is "
+                "compilation, which cannot be interrupted. Allow more time."
             )
         error.is_warm_started = bool(jobs) and all(job.is_warm_started for job in jobs)
         if error.is_warm_started or (jobs and all(job.done for job in jobs)):

@@ -197,7 +197,7 @@ def test_a_time_limit_before_the_first_draw_is_an_error(monkeypatch):
     now = iter(range(10**6))
     monkeypatch.setattr(drive_module, "time", SimpleNamespace(perf_counter=lambda: next(now)))
     jobs = [Counting((2, 0), 7.0, num_warmup=100), Counting((1,), 8.0, num_warmup=100)]
-    said = r"of 30 s was reached before every chain had a draw\..*lower `num_warmup`"
+    said = r"was reached before every chain had a draw\..*lower `num_warmup`"
     with pytest.raises(TimeLimitError, match=said) as reached:
         driven(jobs, rules=[TimeLimit(30.0, began=0.0)])
     np.testing.assert_array_equal(reached.value.states, [[7.0], [8.0], [7.0]])  # in the order of the chains
@@ -205,9 +205,7 @@ def test_a_time_limit_before_the_first_draw_is_an_error(monkeypatch):
 
 def test_a_time_limit_that_the_preparation_overran_is_an_error_at_once():
     jobs = [Counting((0,), 0.0)]
-    with pytest.raises(
-        TimeLimitError, match=r"before the first transition: the preparation took \d.*compilation"
-    ) as at:
+    with pytest.raises(TimeLimitError, match=r"before the first transition, in the preparation.*compilation") as at:
         driven(jobs, rules=[TimeLimit(1e-9, began=0.0)])
     assert jobs[0].done == 0
     assert at.value.states is None

@@ -81,7 +81,7 @@ def test_a_time_limit_counts_from_the_call(small_chunks, monkeypatch):
         time.sleep(1.0)
 
     monkeypatch.setattr(minibatch_jobs.MinibatchJob, "start", slow)
-    with pytest.raises(ergonet._errors.TimeLimitError, match="before the first transition: the preparation took"):
+    with pytest.raises(ergonet._errors.TimeLimitError, match="before the first transition, in the preparation"):
         run(network(), sghmc(), num_draws=10**6, time_limit=1.0)
 
 
