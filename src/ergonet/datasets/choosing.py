@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,8 +39,13 @@ from ergonet.datasets.validation import (
     sorted_labels,
 )
 
-_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
+_CURRENCY = r"(?:[A-Z]{1,2})?[$¢£¥€₣₤₦₩₪₫₱₹₺₽₿]|CHF|EUR|GBP|JPY|USD"
+_NUMBER = r"(?:\d+(?:[.,'\u2019 \u00a0\u202f\u2009]\d{3})+|\d+)(?:[.,]\d*)?|[.,]\d+"
+_WRITTEN = re.compile(rf"[+-]?\s*({_CURRENCY})?\s*[+-]?(?:{_NUMBER})\s*([^\d\s.,:;_+\-()'\u2019]{{1,6}})?")
 _LEVELS = f"{ORDINAL}:"
+PLAIN_NUMBERS = (
+    "Write plain numbers with a decimal point, without a currency or percent sign, a unit or marks between thousands"
+)
 
 
 @dataclass(frozen=True)
@@ -199,14 +205,32 @@ def _kind_of_texts(name: str, values: np.ndarray, argument: str) -> str:
             f"{row_name(first)}. Convert it, for example with `frame[{name!r}].astype(float)`."
             f"{' There are missing values too.' if np.isnan(numbers).any() else ''}"
         )
-    commas = [row for row, one in enumerate(values) if isinstance(one, str) and _DECIMAL_COMMA.fullmatch(one.strip())]
-    if 2 * len(commas) > len(present):
+    if (row := row_of_written_number(values)) is not None:
         raise DataError(
-            f"Column {name!r} of {argument} is not numeric: {shown(values[commas[0]])} at {row_name(commas[0])}. Use a "
-            f"decimal point in numbers, or set `--types {name}=categorical`."
+            f"Column {name!r} of {argument} is not numeric: {shown(values[row])} at {row_name(row)}. {PLAIN_NUMBERS}, "
+            f"or set `--types {name}=categorical`."
         )
     entries = [one for one in labels_of(values, column=name, argument=argument, refuses=False) if one != MISSING]
     return IDENTIFIER if len(present) > 1 and len(set(entries)) == len(entries) else CATEGORICAL
+
+
+def row_of_written_number(column: np.ndarray) -> int | None:
+    """The first row with a number that is written with a decimal comma, a mark between thousands, or a unit.
+
+    None unless most entries are such numbers, all with the same unit or with none; with a unit, at least three of them
+    have to differ, since two, such as 2D and 3D, are names.
+    """
+    entries = column.tolist()
+    texts = {row: one.strip() for row, one in enumerate(entries) if isinstance(one, str) and not _is_number(one)}
+    units = {
+        row: "".join(filter(None, found.groups())) for row, one in texts.items() if (found := _WRITTEN.fullmatch(one))
+    }
+    [(common, _)] = Counter(filter(None, units.values())).most_common(1) or [("", 0)]
+    rows = [row for row, unit in units.items() if unit in ("", common)]
+    plain = sum(map(_is_number, entries))
+    if 2 * (len(rows) + plain) <= sum(not is_missing(one) for one in entries) or not rows:
+        return None
+    return None if common and len({texts[row] for row in rows}) < 3 else rows[0]
 
 
 def share_of_numbers(column: np.ndarray) -> float:

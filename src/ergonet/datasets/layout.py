@@ -25,10 +25,13 @@ _ENCODINGS = {_UTF8: "UTF-8", _UTF16: "UTF-16", _WINDOWS: "Windows-1252"}
 _CONTROL = re.compile(rb"[\x01-\x08\x0e-\x19\x1b-\x1f\x7f]")
 
 POINTED = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_DECIMAL_COMMA = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+),\d+([eE][+-]?\d+)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+# By decimal mark: the same mark between all groups of three digits, such as an apostrophe or a narrow no-break space.
 GROUPED = {
-    ".": re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?"),
-    ",": re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d+)?"),
+    decimal: re.compile(
+        rf"[+-]?[1-9]\d{{0,2}}(?P<mark>[{other}'\u2019 \u00a0\u202f\u2009])\d{{3}}((?P=mark)\d{{3}})*([{decimal}]\d+)?"
+    )
+    for decimal, other in (".,", ",.")
 }
 
 
@@ -198,11 +201,11 @@ def _fields(line: str, delimiter: str) -> list[str]:
 
 
 def is_numeric(text: str) -> bool:
-    """Whether a field is a number, with a decimal point or a decimal comma."""
+    """Whether a field is a number, with a decimal point or a decimal comma, and perhaps marks between thousands."""
     try:
         float(text)
     except ValueError:
-        return _DECIMAL_COMMA.fullmatch(text) is not None
+        return any(pattern.fullmatch(text) for pattern in (_DECIMAL_COMMA, *GROUPED.values()))
     return True
 
 
@@ -211,8 +214,9 @@ def _decimal(rows: list[str], delimiter: str) -> str:
     if delimiter == ",":
         return "."
     fields = [field for row in rows for field in _fields(row, delimiter) if len(field) <= LONGEST_NAME]
-    commas = any(_DECIMAL_COMMA.fullmatch(field) for field in fields)
-    points = any("." in one and POINTED.fullmatch(one) and not GROUPED[","].fullmatch(one) for one in fields)
+    commas = any("," in one and (_DECIMAL_COMMA.fullmatch(one) or GROUPED[","].fullmatch(one)) for one in fields)
+    pointed = [one for one in fields if "." in one and not GROUPED[","].fullmatch(one)]
+    points = any(POINTED.fullmatch(one) or GROUPED["."].fullmatch(one) for one in pointed)
     return "," if commas and not points else "."
 
 

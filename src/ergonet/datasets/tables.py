@@ -10,7 +10,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from ergonet._errors import DataError, SettingError, shown, suggest
-from ergonet.datasets.choosing import Choices, decide, share_of_numbers
+from ergonet.datasets.choosing import PLAIN_NUMBERS, Choices, decide, row_of_written_number, share_of_numbers
 from ergonet.datasets.columns import column_values
 from ergonet.datasets.dataset import Dataset
 from ergonet.datasets.frames import as_pandas
@@ -35,6 +35,7 @@ from ergonet.datasets.validation import (
     is_missing,
     label_classes,
     nearest,
+    row_name,
     shorten,
 )
 
@@ -154,8 +155,8 @@ def infer_task(values: Any) -> str:
     Classification if the entries are strings, booleans or categorical, or two different whole numbers (1 or 1.0).
     Regression if some are no whole numbers or there are several target columns, and for text that is mostly numbers
     with more than 20 distinct values (later an error that names the first entry that is not a number); also for whole
-    numbers of which some are negative and more than 20 differ. Other whole numbers could be classes, counts or a
-    quantity, so they are an error that asks. Missing entries are ignored.
+    numbers of which some are negative and more than 20 differ. Texts of numbers with a unit are an error. Other whole
+    numbers could be classes, counts or a quantity, so they are an error that asks. Missing entries are ignored.
 
     Args:
         values: A pandas Series or an array, [rows], [rows, 1] or [rows, targets].
@@ -164,7 +165,8 @@ def infer_task(values: Any) -> str:
         ``"classification"`` or ``"regression"``.
 
     Raises:
-        DataError: The entries are whole numbers that could be classes, counts or a quantity.
+        DataError: The entries are whole numbers that could be classes, counts or a quantity, or mostly numbers with a
+            decimal comma, marks between thousands, or the same currency sign, percent sign or unit.
     """
     if str(getattr(values, "dtype", "")) == "category":
         return "classification"
@@ -173,8 +175,7 @@ def infer_task(values: Any) -> str:
         return "regression"
     entries = [entry for entry in array.reshape(-1).tolist() if not is_missing(entry)]
     if any(isinstance(entry, (str, bool)) for entry in entries):
-        numbers = len(set(entries)) > _MOST_INFERRED_CLASSES and share_of_numbers(array.reshape(-1)) > 0.5
-        return "regression" if numbers else "classification"
+        return _task_of_texts(array.reshape(-1), name=getattr(values, "name", None))
     if array.dtype.kind in "mM" or not all(isinstance(entry, (int, float)) for entry in entries):
         return "regression"
     if not all(isinstance(entry, int) or entry.is_integer() for entry in entries):
@@ -191,6 +192,18 @@ def infer_task(values: Any) -> str:
         "task cannot be told. Set `--task` (`task` in Python): classification (names of classes), regression (a "
         f"quantity){counts}."
     )
+
+
+def _task_of_texts(entries: np.ndarray, *, name: Any) -> str:
+    if share_of_numbers(entries) > 0.5:
+        return "regression" if len(set(entries.tolist())) > _MOST_INFERRED_CLASSES else "classification"
+    if (row := row_of_written_number(entries)) is not None:
+        raise DataError(
+            f"{'The target' if name is None else f'Target column {name!r}'} is not numeric: {shown(entries[row])} at "
+            f"{row_name(row)}. {PLAIN_NUMBERS}, or set `--task classification` (`task='classification'` in Python) if "
+            "these are names of classes."
+        )
+    return "classification"
 
 
 @dataclass(frozen=True, eq=False)

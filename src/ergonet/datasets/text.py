@@ -111,23 +111,22 @@ def _ragged(file: Path, layout: Layout, where: str) -> str:
 
 
 def _with_groups(table: pd.DataFrame, layout: Layout) -> pd.DataFrame:
-    """Numbers for the columns of texts that all are numbers with a mark between groups of three digits."""
-    group, pattern = ("." if layout.decimal == "," else ","), GROUPED[layout.decimal]
+    """Numbers for the columns of texts that all are numbers with one mark between groups of three digits."""
+    grouped = GROUPED[layout.decimal]
     for name in table.columns:
         column: Any = table[name]
         if column.dtype.kind in "biufcmM":
             continue
         texts = [one.strip() for one in column.dropna() if isinstance(one, str)]
-        if not texts or len(texts) < int(column.notna().sum()):
+        if len(texts) < int(column.notna().sum()):
             continue
-        if any(pattern.fullmatch(one) for one in texts) and all(_is_grouped(one, layout) for one in texts):
-            plain = column.str.strip().str.replace(group, "", regex=False).str.replace(",", ".", regex=False)
+        marks = {found["mark"] for one in texts if (found := grouped.fullmatch(one))}
+        if len(marks) == 1 and all(grouped.fullmatch(one) or _is_plain(one, layout) for one in texts):
+            plain = column.str.strip().str.replace(marks.pop(), "", regex=False).str.replace(",", ".", regex=False)
             table[name] = plain.astype(float)
     return table
 
 
-def _is_grouped(text: str, layout: Layout) -> bool:
-    if GROUPED[layout.decimal].fullmatch(text):
-        return True
+def _is_plain(text: str, layout: Layout) -> bool:
     points = text.replace(",", ".", 1) if layout.decimal == "," else text
     return "." not in text.replace(layout.decimal, "") and POINTED.fullmatch(points) is not None

@@ -121,12 +121,18 @@ def test_decimal_commas_are_told_from_the_fields(tmp_path, delimiter):
     [
         ("a;b\n1.234,5;1\n12,25;2\n1.000;3\n", [1234.5, 12.25, 1000.0]),
         ('a,b\n"1,234.5",1\n12.25,2\n"1,000",3\n', [1234.5, 12.25, 1000.0]),
+        ("a;b\n1'075.50;1\n12.25;2\n-1'000'000;3\n", [1075.5, 12.25, -1e6]),
+        ("a,b\n1\u2019075.50,1\n1\u2019000,2\n", [1075.5, 1000.0]),
+        ("a;b\n1 075,50;1\n1 000;2\n", [1075.5, 1000.0]),
+        ("a\tb\n1\u00a0075,50\t1\n1\u00a0000\t2\n", [1075.5, 1000.0]),
+        ("a;b\n1\u202f075.50;1\n1\u202f000;2\n", [1075.5, 1000.0]),
+        ("a;b\n1\u2009075;1\n1;2\n", [1075.0, 1.0]),
         ("a;b\n1,5;01.02.2020\n2,5;03.04.2020\n", [1.5, 2.5]),
         ("a;b\n1.5;2\n2.5;3\n", [1.5, 2.5]),
     ],
 )
 def test_marks_between_groups_of_digits(tmp_path, content, expected):
-    (tmp_path / "table.csv").write_text(content)
+    (tmp_path / "table.csv").write_text(content, encoding="utf-8")
     table = read_table(tmp_path / "table.csv")
     assert table["a"].tolist() == expected
     assert "2020" not in content or table["b"].tolist() == ["01.02.2020", "03.04.2020"]
@@ -143,6 +149,12 @@ def test_marks_between_groups_of_digits(tmp_path, content, expected):
 def test_no_group_of_digits_begins_with_zero(tmp_path, content, expected):
     (tmp_path / "table.csv").write_text(content)
     assert read_table(tmp_path / "table.csv")["a"].tolist() == expected
+
+
+@pytest.mark.parametrize("entries", [("1'075", "1 000"), ("1'075'00", "1'000"), ("1'07", "1'000"), ("0'750", "1'000")])
+def test_marks_that_are_not_consistent_are_no_marks_between_thousands(tmp_path, entries):
+    (tmp_path / "table.csv").write_text("".join(f"{one};1\n" for one in ("a", *entries)).replace("a;1", "a;b"))
+    assert read_table(tmp_path / "table.csv")["a"].tolist() == list(entries)
 
 
 def test_decimal_points_and_commas_in_one_file_are_not_guessed(tmp_path):

@@ -1,11 +1,13 @@
 """Which task a target asks for."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from ergonet._errors import DataError
-from ergonet.datasets import from_table, infer_task, read_table
+from ergonet.datasets import Choices, from_table, infer_task, read_table
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,10 @@ from ergonet.datasets import from_table, infer_task, read_table
         (np.ones((4, 2)), "regression"),
         ([str(value / 2) for value in range(30)] + ["n. a."], "regression"),
         (["1", "2", "K"] * 10, "classification"),
+        (["2D", "3D"] * 10, "classification"),
+        (["S01", "S02", "S03"] * 10, "classification"),
+        (["12a", "12b", "13c"] * 10, "classification"),
+        (["18-24", "25-30", "65+"] * 10, "classification"),
     ],
 )
 def test_task_is_inferred_by_the_documented_rule(values, task):
@@ -59,3 +65,17 @@ def test_a_target_of_mostly_numbers_is_not_taken_for_classes(tmp_path):
     file.write_text("\n".join(lines))
     with pytest.raises(DataError, match=r"Column 'price'.*'unknown' at data row 41"):
         from_table(read_table(file), "price")
+
+
+@pytest.mark.parametrize("form", ["${:,}", "{}%", "{} €", "CHF {}", "{}\u00a0km/h", "{},5", "{}'075.50"])
+def test_numbers_with_units_are_no_classes_and_no_categories(form):
+    texts = [form.format(row) for row in range(999, 1019)]
+    frame = pd.DataFrame({"age": np.arange(20.0) ** 1.5, "price": texts})
+    said = rf"olumn 'price'.* is not numeric: {re.escape(repr(texts[0]))} at data row 1 .*Write plain numbers"
+    with pytest.raises(DataError, match=rf"Target c{said}.*`--task classification`"):
+        from_table(frame.assign(price=frame["price"].repeat(2).to_numpy()[:20]), "price")
+    with pytest.raises(DataError, match=rf"C{said}.*`--types price=categorical`"):
+        from_table(frame, "age")
+    classes = frame.assign(price=[texts[row % 4] for row in range(20)])
+    assert from_table(classes, "price", task="classification").task == "classification"
+    assert "price" in from_table(frame, "age", choices=Choices(types={"price": "categorical"})).preprocessing.encoders
