@@ -72,9 +72,9 @@ def select_columns(
 def column_values(column: Any) -> np.ndarray:
     """A pandas column as an array.
 
-    Numbers and booleans become Float64 (missing: NaN), dates stay dates (those of a time zone become UTC), and
-    everything else becomes objects (missing: None); a column of categorical type stays categorical, whatever its
-    categories are.
+    Numbers and booleans become Float64 (missing: NaN), dates stay dates (those of a time zone as its clocks show
+    them), and everything else becomes objects (missing: None); a column of categorical type stays categorical,
+    whatever its categories are.
     """
     if column.dtype.kind in "biuf":
         missing = np.asarray(column.isna())
@@ -82,9 +82,9 @@ def column_values(column: Any) -> np.ndarray:
         numbers[~missing] = column[~missing].to_numpy(dtype=np.float64)
         return numbers
     if getattr(column.dtype, "tz", None) is not None:
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    if column.dtype.kind in "mM":
-        return np.asarray(column)
+        column = column.dt.tz_localize(None)
+    if column.dtype.kind in "mM" and (moments := np.asarray(column)).dtype.kind in "mM":
+        return moments
     entries = column.to_numpy(dtype=object, copy=True)
     entries[np.asarray(column.isna())] = None
     if (moments := _as_moments(entries)) is not None:
@@ -96,11 +96,12 @@ def column_values(column: Any) -> np.ndarray:
 
 
 def _as_moments(entries: np.ndarray) -> np.ndarray | None:
-    """Python's dates and times as NumPy's, if a column holds nothing else."""
+    """Dates and times of Python, pandas or Arrow as NumPy's, as their clocks show them, if a column holds no others."""
     kinds = {type(one) for one in entries} - {type(None)}
-    if not kinds or not kinds <= {date, datetime} or any(getattr(one, "tzinfo", None) for one in entries):
+    if not kinds or not all(issubclass(kind, date) for kind in kinds):
         return None
-    return np.array(entries.tolist(), dtype="M8[us]")
+    local = [one.replace(tzinfo=None) if isinstance(one, datetime) else one for one in entries.tolist()]
+    return np.array(local, dtype="M8[us]")
 
 
 def mean_and_sd(

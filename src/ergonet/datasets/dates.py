@@ -1,5 +1,6 @@
 """Dates as numbers: days since 1970, and the parts of a date that a network can use."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,11 @@ from ergonet.datasets.validation import is_missing, row_name
 ISO = "ISO8601"
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PARTS = ("year", "year sine", "year cosine", *WEEKDAYS, "hour sine", "hour cosine")
-_DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
-FORMATS = (ISO, *(f"{day}{time}" for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S")))
+_ORDERS = ("%d.%m.", "%d/%m/", "%m/%d/", "%d-%m-", "%m-%d-", "%d-%b-", "%d %b ")
+_DAYS = ("%Y/%m/%d", *(f"{order}{year}" for order in _ORDERS for year in ("%Y", "%y")))
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+FORMATS = (ISO, *(f"{day}{time}" for day in _DAYS for time in _TIMES))
+_ZONE = re.compile(r"(?<=\d)\s*(Z|[+-]\d\d(:?\d\d)?)$")
 _SECONDS = 86400.0
 _DIGITS = 9  # of sines and cosines, so that those of midnight and noon are exactly 0
 _SEEN = 200  # entries that are tried before all are
@@ -50,10 +54,9 @@ def fitting_formats(values: Shaped[np.ndarray, "rows"]) -> list[str]:
     present = [one for one in values.tolist() if not is_missing(one)]
     if not present or not all(_may_be_date(one) for one in present):
         return []
+    found = [*FORMATS]
     for entries in (np.array(present[:_SEEN], dtype=object), np.array(present, dtype=object)):
-        found = [one for one in FORMATS if not np.isnan(_days_of(entries, one)).any()]
-        if not found:
-            return []
+        found = [one for one in found if not np.isnan(_days_of(entries, one)).any()]
     return found
 
 
@@ -96,7 +99,13 @@ def parts_of(days: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "rows parts"]
 
 
 def _may_be_date(entry: Any) -> bool:
-    return isinstance(entry, str) and 8 <= len(entry.strip()) <= 35 and entry.strip()[:1].isdigit()
+    text = entry.strip() if isinstance(entry, str) else ""
+    return (8 if text.isdigit() else 6) <= len(text) <= 35 and text[:1].isdigit()
+
+
+def _local(text: str) -> str:
+    """A date without its offset from UTC: its day and hour are those of the people who wrote it."""
+    return _ZONE.sub("", text.strip()) if ":" in text or "T" in text else text.strip()
 
 
 def _missing(values: Shaped[np.ndarray, "rows"]) -> Bool[np.ndarray, "rows"]:
@@ -107,7 +116,7 @@ def _missing(values: Shaped[np.ndarray, "rows"]) -> Bool[np.ndarray, "rows"]:
 
 def _days_of(values: Shaped[np.ndarray, "rows"], form: str) -> Float[np.ndarray, "rows"]:
     if values.dtype.kind != "M":
-        texts: Any = pd.Series([one.strip() if isinstance(one, str) else None for one in values.tolist()], dtype=object)
+        texts: Any = pd.Series([_local(one) if isinstance(one, str) else None for one in values.tolist()], dtype=object)
         parsed = pd.to_datetime(texts, format=form, errors="coerce", utc=True)
         values = parsed.dt.tz_localize(None).to_numpy()
     seconds = values.astype("M8[us]").astype(np.int64) / 1e6

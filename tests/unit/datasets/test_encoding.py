@@ -133,6 +133,11 @@ def test_dates_become_their_parts_that_vary():
         (["31.12.2020", "01.01.2021"], 2020),
         (["31/12/2020", "01/01/2021"], 2020),
         (["12/31/2020 08:30", "01/01/2021 10:00"], 2020),
+        (["12/31/2020 8:30 AM", "01/01/2021 1:15 PM"], 2020),
+        (["12-31-2020", "01-01-2021"], 2020),
+        (["31/12/20", "1/1/21"], 2020),
+        (["31-Dec-2020", "01-Jan-2021"], 2020),
+        (pd.Series([date(2020, 12, 31), date(2021, 1, 1)], dtype=pd.ArrowDtype(pa.date32())), 2020),
         (["2020-12-31T23:59:59Z", "2021-01-01"], 2020),
         (pd.to_datetime(["2020-12-31", "2021-01-01"]), 2020),
         ([date(2020, 12, 31), date(2021, 1, 1)], 2020),
@@ -155,11 +160,22 @@ def test_dates_that_are_not_clear_are_refused(days, said):
         learned(Choices(types={"day": "date"}), FRAME.assign(day=days).filter(["age", "day", "y"]))
 
 
+DATES = [
+    ("03-04-2024", "05-04-2024"),
+    ("03/04/24", "3/5/24"),
+    ("03-Apr-2024", "28-FEB-2024"),
+    ("03/04/2024 1:15 PM", "03/04/2024 11:59 AM"),
+]
+
+
 def test_texts_that_look_like_dates_offer_their_parts():
     with pytest.raises(
         DataError, match=r"'day' .* holds dates or times, the first is '2020-01-01'.*`--types day=date`"
     ):
         learned(Choices())
+    for first, second in DATES:
+        with pytest.raises(DataError, match=f"holds dates or times, the first is '{first}'"):
+            learned(Choices(), FRAME.filter(["age", "y"]).assign(day=[first, second] * 6))
     with pytest.raises(DataError, match=r"holds 1 value that is no date of the form ISO8601: the first is 'x' at data"):
         learned().transform(FRAME.head(1).assign(day="x"))
 
@@ -308,14 +324,32 @@ def test_texts_of_the_same_number_are_not_guessed_at():
     assert position_of(True, {"true": 0, "x": 1}) == 0
 
 
-def test_dates_of_a_time_zone_and_decimals_are_dates_and_numbers():
-    days = pd.date_range("2024-01-01 23:30", periods=12, freq="40D", tz="America/New_York")
-    prices = [Decimal(f"{index}.50") for index in range(12)]
-    frame = pd.DataFrame({"day": days, "price": prices, "y": np.arange(12.0) ** 1.5})
-    choices = Choices(types={"day": "date"})
-    preprocessing = from_table(frame, "y", test_fraction=0.0, choices=choices).preprocessing
-    plain = frame.assign(day=days.tz_convert("UTC").tz_localize(None), price=np.arange(12) + 0.5)
+LOCAL = pd.date_range("2024-01-01 23:30", periods=12, freq="40D", tz="America/New_York")
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        LOCAL,
+        pd.Series(LOCAL, dtype=pd.ArrowDtype(pa.timestamp("us", "America/New_York"))),
+        pd.Series(LOCAL.to_pydatetime(), dtype=object),
+        [one.isoformat() for one in LOCAL],
+        [str(one) for one in LOCAL],
+        [one.strftime("%Y-%m-%dT%H:%MZ") for one in LOCAL],
+    ],
+)
+def test_dates_of_a_time_zone_keep_the_day_and_the_hour_of_its_clocks(days):
+    frame = pd.DataFrame({"day": days, "x": np.cos(np.arange(12)), "y": np.arange(12.0) ** 1.5})
+    preprocessing = from_table(frame, "y", test_fraction=0.0, choices=Choices(types={"day": "date"})).preprocessing
+    plain = frame.assign(day=LOCAL.tz_localize(None))
     np.testing.assert_array_equal(preprocessing.transform(frame), preprocessing.transform(plain))
+    assert inputs(preprocessing, frame.head(1), "day: Monday") == [[1]]
+
+
+def test_decimals_are_numbers():
+    frame = pd.DataFrame({"price": [Decimal(f"{index}.50") for index in range(12)], "y": np.arange(12.0) ** 1.5})
+    found = from_table(frame, "y", test_fraction=0.0).preprocessing.transform(frame.assign(price=np.arange(12) + 0.5))
+    np.testing.assert_array_equal(found, from_table(frame, "y", test_fraction=0.0).x_train)
 
 
 @pytest.mark.parametrize("levels", ["low,mid,low", "low,,mid", ""])
