@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from ergonet._errors import LONGEST_SHOWN, DataError
 from ergonet.datasets.choosing import Decided
@@ -29,7 +29,6 @@ def learn(
     *,
     task: str,
     target_names: Sequence[str],
-    rows: Int[np.ndarray, "rows"] | None = None,
     decided: Decided | None = None,
     target_scaling: Scaling | None = None,
     target_transform: AbstractTransform | None = None,
@@ -41,7 +40,6 @@ def learn(
         target: Labels [rows] that `validation.label_classes` accepted, or numbers [rows, targets].
         task: ``"classification"``, ``"regression"`` or ``"count"``.
         target_names: Names of the target columns.
-        rows: Index of each training row in the user's table, for messages; None: they are the table.
         decided: Kinds of the columns; None: anything but numbers and booleans is categorical.
         target_scaling: Gives what is subtracted from the targets [rows, targets] of a regression, and by what they are
             then divided; None: their means and standard deviations. Counts are not scaled.
@@ -74,7 +72,7 @@ def learn(
             constant[name] = column[0]
             continue
         if kind == NUMERIC:
-            extremes += _extreme(name, encoded[:, 0], rows)
+            extremes += _extreme(name, encoded[:, 0])
         if encoder != Encoder():
             encoders[name] = encoder
         scales[name] = scale
@@ -89,7 +87,7 @@ def learn(
     order = in_order(scales, encoders)
     target_mean = target_sd = np.zeros(0)
     if task != "classification":
-        targets = transformed(target_transform, _varying(target, target_names), target_names, rows)
+        targets = transformed(target_transform, _varying(target, target_names), target_names)
         target_mean, target_sd = (target_scaling or mean_and_sd)(targets)[:2]
         if task == "count":
             target_mean, target_sd = np.zeros_like(target_mean), np.ones_like(target_sd)
@@ -199,14 +197,15 @@ def _classes(target: Any, task: str) -> tuple[Label, ...]:
     return sorted_labels(as_labels(target, argument="the target")) if task == "classification" else ()
 
 
-def _extreme(name: str, column: Float[np.ndarray, "rows"], rows: Int[np.ndarray, "rows"] | None) -> list[str]:
+def _extreme(name: str, column: Float[np.ndarray, "rows"]) -> list[str]:
     """A sentence about the extreme value of a column, if there is one."""
     row = extreme_row(column)
     if row is None:
         return []
     low, high = np.quantile(column, [0.25, 0.75])
-    where = row_name(row if rows is None else int(rows[row]))
-    return [f"Column {name!r} has {column[row]:g} at {where}, but half of its values lie from {low:g} to {high:g}."]
+    return [
+        f"Column {name!r} has {column[row]:g} at {row_name(row)}, but half of its values lie from {low:g} to {high:g}."
+    ]
 
 
 def _varying(target: Any, target_names: Sequence[str]) -> Float[np.ndarray, "rows targets"]:

@@ -36,6 +36,7 @@ from ergonet.datasets.validation import (
     label_classes,
     nearest,
     row_name,
+    rows_named,
     shorten,
 )
 
@@ -115,16 +116,16 @@ def from_table(
     else:
         test = _Table.read(test_frame, table.names, argument="the test table", minimum_rows=1)
         rows, held_out = np.arange(len(table.frame)), np.arange(len(test.frame))
-    preprocessing = learn(
-        {name: column[rows] for name, column in features.items()},
-        taken(values, rows),
-        task=task,
-        target_names=table.names,
-        rows=used[rows],
-        decided=decided,
-        target_scaling=target_scaling,
-        target_transform=transform_named(target_transform),
-    )
+    with rows_named(used[rows]):
+        preprocessing = learn(
+            {name: column[rows] for name, column in features.items()},
+            taken(values, rows),
+            task=task,
+            target_names=table.names,
+            decided=decided,
+            target_scaling=target_scaling,
+            target_transform=transform_named(target_transform),
+        )
     beyond = log_beyond.get(task) if isinstance(log_beyond, Mapping) else log_beyond
     preprocessing = replace(preprocessing, log_beyond=beyond or None)
     inputs, targets = table.transformed(preprocessing)
@@ -208,11 +209,12 @@ def _task_of_texts(entries: np.ndarray, *, name: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """A table with validated column names, and its target columns."""
+    """A table with validated column names, its target columns, and its rows in the table of the user; None: all."""
 
     frame: pd.DataFrame
     names: tuple[str, ...]
     argument: str
+    rows: Rows | None = None
 
     @classmethod
     def read(cls, frame: Any, target: str | Sequence[str], *, argument: str, minimum_rows: int = 2) -> "_Table":
@@ -240,7 +242,7 @@ class _Table:
 
     def taken(self, rows: np.ndarray) -> "_Table":
         check_rows(len(rows), argument=f"{self.argument} without rows of weight 0")
-        return replace(self, frame=self.frame.iloc[rows])
+        return replace(self, frame=self.frame.iloc[rows], rows=rows)
 
     def task(self) -> str:
         values = self.frame[self.names[0]]
@@ -268,14 +270,16 @@ class _Table:
         """Split into training and held-out rows so that every class occurs in the training rows."""
         labels = values if isinstance(values, list) else None
         groups = {} if labels is None else {self.names[0]: np.array(labels, dtype=object)}
-        return split_rows(len(self.frame), test_fraction, seed=seed, stratify=labels, groups=groups)
+        with rows_named(self.rows):
+            return split_rows(len(self.frame), test_fraction, seed=seed, stratify=labels, groups=groups)
 
     def transformed(self, preprocessing: Preprocessing) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets of all rows, as the network sees them."""
-        targets = preprocessing.transform_target(
-            self.targets(preprocessing.task), argument=f"target column {self.names[0]!r} of {self.argument}"
-        )
-        return preprocessing.transform(self.frame, argument=self.argument), targets
+        with rows_named(self.rows):
+            targets = preprocessing.transform_target(
+                self.targets(preprocessing.task), argument=f"target column {self.names[0]!r} of {self.argument}"
+            )
+            return preprocessing.transform(self.frame, argument=self.argument), targets
 
 
 def _raw_columns(frame: pd.DataFrame, preprocessing: Preprocessing) -> Float[np.ndarray, "rows raw_features"]:

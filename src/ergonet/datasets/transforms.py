@@ -254,7 +254,6 @@ def transformed(
     transform: AbstractTransform | None,
     targets: np.ndarray,
     names: Sequence[str],
-    rows: np.ndarray | None = None,
     *,
     argument: str = "the target",
 ) -> np.ndarray:
@@ -264,7 +263,6 @@ def transformed(
         transform: the transform; None: they are unchanged.
         targets: the targets.
         names: names of the target columns.
-        rows: index of each row in the user's table, for messages; None: they are the table.
         argument: name of the targets in messages.
 
     Raises:
@@ -275,10 +273,9 @@ def transformed(
     found = transform.forward(targets)
     if not np.isfinite(found).all():
         row, column = (int(one) for one in np.argwhere(~np.isfinite(found))[0])
-        where = row if rows is None else int(rows[row])
         raise DataError(
             f"Column {names[column]!r} of {argument} must be {transform.domain} for `target_transform="
-            f"{transform.name!r}`; {row_name(where)} has {targets[row, column]:g}. Correct the row, or choose another "
+            f"{transform.name!r}`; {row_name(row)} has {targets[row, column]:g}. Correct the row, or choose another "
             f"transform."
         )
     return found

@@ -5,12 +5,13 @@ messages are data rows counted from 1, without the header of a file.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int32, Shaped
+from jaxtyping import Bool, Float, Int, Int32, Shaped
 
 from ergonet._checks import is_integer
 from ergonet._errors import DataError, SettingError, shown, suggest, visible
@@ -18,6 +19,7 @@ from ergonet._errors import DataError, SettingError, shown, suggest, visible
 LONG_LIST = 30
 _LABEL_ADVICE = "labels must be strings, numbers or true/false."
 Label = str | bool | int | float
+_ROWS: ContextVar[np.ndarray | None] = ContextVar("rows", default=None)
 
 
 def capital(text: str) -> str:
@@ -40,9 +42,20 @@ def nearest(name: str, present: Sequence[str]) -> str:
     return hint if len(present) <= LONG_LIST else f"{hint.partition('Known: ')[0]}Known: {shorten(sorted(present))}."
 
 
+@contextmanager
+def rows_named(rows: Int[np.ndarray, "rows"] | None) -> Generator[None]:
+    """Let messages name rows by their index in the user's table, of which a part is looked at; None: by their own."""
+    token = _ROWS.set(rows)
+    try:
+        yield
+    finally:
+        _ROWS.reset(token)
+
+
 def row_name(index: int) -> str:
     """The name of a row in messages, from its index counted from 0."""
-    return f"data row {index + 1} (counting from 1)"
+    rows = _ROWS.get()
+    return f"data row {(index if rows is None else int(rows[index])) + 1} (counting from 1)"
 
 
 def is_missing(value: object) -> bool:
