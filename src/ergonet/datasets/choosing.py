@@ -13,7 +13,7 @@ import pandas as pd
 from ergonet._checks import is_integer
 from ergonet._errors import DataError, SettingError, shown, suggest
 from ergonet.datasets import dates
-from ergonet.datasets.columns import column_values
+from ergonet.datasets.columns import are_numbers, column_values
 from ergonet.datasets.encoding import MISSING, labels_of
 from ergonet.datasets.kinds import (
     CATEGORICAL,
@@ -178,9 +178,10 @@ def _kind(name: str, values: np.ndarray, frame: pd.DataFrame, argument: str) -> 
     """The kind that the entries of a column suggest."""
     if values.dtype.kind == "f":
         return NUMERIC
-    declared = str(frame[name].dtype) == "category"
-    if declared:
+    if str(frame[name].dtype) == "category":
         return ORDINAL if frame[name].cat.ordered else CATEGORICAL
+    if are_numbers(values):
+        return NUMERIC
     if values.dtype.kind in "mM" or dates.fitting_formats(values):
         first = next((one for one in values.tolist() if not is_missing(one)), None)
         shown_first = str(values[0]) if values.dtype.kind in "mM" else shown(first)
@@ -255,7 +256,7 @@ def _levels(
         by_text = {str(one).strip(): one for one in found}
         return tuple(by_text.get(one.strip(), one.strip()) for one in told[len(_LEVELS) :].split(","))
     if str(frame[name].dtype) == "category" and frame[name].cat.ordered:
-        return tuple(one for one in frame[name].cat.categories.tolist() if one in found)
+        return tuple(frame[name].cat.categories.tolist())
     if any(isinstance(one, str) for one in found):
         some = ",".join(map(str, sorted_labels(list(found))[:5]))
         raise DataError(

@@ -17,6 +17,7 @@ from ergonet.datasets.validation import Label, as_float, as_labels, capital, nea
 _RELATIVE_ROUNDING = 64 * float(np.finfo(np.float64).eps)
 _SMALLEST_SPREAD = 1e-300
 _SQUEEZED = 1e4
+EXACT = 2**53  # from which on not every integer is a Float64
 _NUMBERS = (int, float, Decimal, np.number, np.bool_)
 
 
@@ -72,15 +73,16 @@ def select_columns(
 def column_values(column: Any) -> np.ndarray:
     """A pandas column as an array.
 
-    Numbers and booleans become Float64 (missing: NaN), dates stay dates (those of a time zone as its clocks show
-    them), and everything else becomes objects (missing: None); a column of categorical type stays categorical,
-    whatever its categories are.
+    Numbers and booleans become Float64 (missing: NaN), but stay integers if Float64 has not all of them; dates stay
+    dates (those of a time zone as its clocks show them); and everything else becomes objects (missing: None). A column
+    of categorical type stays categorical, whatever its categories are.
     """
     if column.dtype.kind in "biuf":
         missing = np.asarray(column.isna())
         numbers = np.full(len(column), np.nan)
         numbers[~missing] = column[~missing].to_numpy(dtype=np.float64)
-        return numbers
+        if column.dtype.kind not in "iu" or np.fmax.reduce(np.abs(numbers), initial=0.0) < EXACT:
+            return numbers
     if getattr(column.dtype, "tz", None) is not None:
         column = column.dt.tz_localize(None)
     if column.dtype.kind in "mM" and (moments := np.asarray(column)).dtype.kind in "mM":
@@ -89,10 +91,15 @@ def column_values(column: Any) -> np.ndarray:
     entries[np.asarray(column.isna())] = None
     if (moments := _as_moments(entries)) is not None:
         return moments
-    declared = str(column.dtype) == "category"
-    if not declared and len(entries) and all(one is None or isinstance(one, _NUMBERS) for one in entries):
-        return np.array([np.nan if one is None else as_float(one) for one in entries], dtype=np.float64)
-    return entries
+    is_exact = any(isinstance(one, (int, np.integer)) and abs(one) >= EXACT for one in entries)
+    if str(column.dtype) == "category" or is_exact or not are_numbers(entries):
+        return entries
+    return np.array([np.nan if one is None else as_float(one) for one in entries], dtype=np.float64)
+
+
+def are_numbers(entries: np.ndarray) -> bool:
+    """Whether there are entries, and all that are not missing are numbers."""
+    return len(entries) > 0 and all(one is None or isinstance(one, _NUMBERS) for one in entries)
 
 
 def _as_moments(entries: np.ndarray) -> np.ndarray | None:

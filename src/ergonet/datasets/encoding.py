@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Shaped
 
 from ergonet._errors import DataError, shown
 from ergonet.datasets import dates
-from ergonet.datasets.columns import one_hot
+from ergonet.datasets.columns import EXACT, one_hot
 from ergonet.datasets.kinds import CATEGORICAL, CLOSED, DATE, EMBEDDED, KINDS, NUMERIC, ORDINAL, UNUSED
 from ergonet.datasets.validation import (
     Label,
@@ -182,8 +182,18 @@ def _distinct(entries: Any, kinds: tuple[type, ...]) -> tuple[Any, ...]:
 
 
 def labels_of(values: Any, *, column: str, argument: str, refuses: bool) -> Sequence[Label]:
-    """Categories of a column; missing ones as ``(missing)`` unless they are refused."""
+    """Categories of a column; missing ones as ``(missing)`` unless they are refused.
+
+    Raises:
+        DataError: An entry is no category, or is a float of which nobody knows which whole number it was.
+    """
     array = np.asarray(values)
+    if array.dtype.kind == "f" and (beyond := np.abs(array) >= EXACT).any():
+        row = int(np.argmax(beyond))
+        raise DataError(
+            f"Column {column!r} of {argument} has {array[row]:.17g} at {row_name(row)}, a float so large that several "
+            "whole numbers become the same one. Write such categories as texts, or as integers with no entry missing."
+        )
     if array.dtype.kind in "Of":
         entries = [MISSING if is_missing(one) and not refuses else _whole(one) for one in array.tolist()]
         array = np.empty(len(entries), dtype=object)

@@ -85,7 +85,8 @@ def layout_of(stream: io.BufferedIOBase, *, file: Path, delimiters: Sequence[str
             f"{file} has only one column when split at {kinds}: its first line is {lines[0][:80]!r}. A table "
             "needs a target and at least one input. Check that the file is CSV, and which delimiter it uses."
         )
-    fields = _fields(lines[0], delimiter)
+    records = _records(lines, delimiter)
+    fields = records[0]
     numeric = [is_numeric(one) for one in fields]
     if header_required and all(numeric):
         raise DataError(
@@ -97,8 +98,7 @@ def layout_of(stream: io.BufferedIOBase, *, file: Path, delimiters: Sequence[str
     check_name_lengths(names, file=file)
     _check_names(names, file)
     check_table(1, len(names), file=file)
-    rows = lines[has_header:]
-    decimal = _decimal(rows, delimiter)
+    decimal = _decimal(records[has_header:], delimiter)
     return Layout(encoding, delimiter, decimal, tuple(names), has_header, not header_required, num_lines)
 
 
@@ -177,7 +177,7 @@ def _sniff(lines: list[str], delimiters: Sequence[str]) -> str | None:
     """The delimiter that splits every line into equally many fields, most of them numbers; else the most fields."""
     best, best_score = None, (False, -1.0, 1)
     for delimiter in delimiters:
-        split = [_fields(line, delimiter) for line in lines]
+        split = _records(lines, delimiter)
         width = len(split[0])
         is_regular = width > 1 and len({len(fields) for fields in split}) == 1
         share = _share_of_numbers(split) if is_regular else 0.0
@@ -191,13 +191,15 @@ def _share_of_numbers(split: list[list[str]]) -> float:
     return sum(map(is_numeric, fields)) / len(fields)
 
 
-def _fields(line: str, delimiter: str) -> list[str]:
+def _records(lines: list[str], delimiter: str) -> list[list[str]]:
+    """Fields of each record, which has several lines if a quoted field breaks."""
     if delimiter == SPACE:
-        return line.split()
+        return [line.split() for line in lines]
+    found = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, skipinitialspace=True)
     try:
-        return [field.strip() for field in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))]
+        return [[field.strip() for field in record] for record in found]
     except csv.Error:  # a field of more than 128 KiB: this is another delimiter, or no table
-        return [line]
+        return [[line] for line in lines]
 
 
 def is_numeric(text: str) -> bool:
@@ -209,11 +211,11 @@ def is_numeric(text: str) -> bool:
     return True
 
 
-def _decimal(rows: list[str], delimiter: str) -> str:
+def _decimal(records: list[list[str]], delimiter: str) -> str:
     """A comma if some fields have one and none has a decimal point; points between groups of digits are none."""
     if delimiter == ",":
         return "."
-    fields = [field for row in rows for field in _fields(row, delimiter) if len(field) <= LONGEST_NAME]
+    fields = [field for record in records for field in record if len(field) <= LONGEST_NAME]
     commas = any("," in one and (_DECIMAL_COMMA.fullmatch(one) or GROUPED[","].fullmatch(one)) for one in fields)
     pointed = [one for one in fields if "." in one and not GROUPED[","].fullmatch(one)]
     points = any(POINTED.fullmatch(one) or GROUPED["."].fullmatch(one) for one in pointed)

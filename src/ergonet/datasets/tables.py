@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from ergonet._checks import is_number
 from ergonet._errors import DataError, SettingError, shown, suggest
 from ergonet.datasets.choosing import PLAIN_NUMBERS, Choices, decide, row_of_written_number, share_of_numbers
 from ergonet.datasets.columns import column_values
@@ -87,12 +88,13 @@ def from_table(
 
     Raises:
         DataError: The table cannot be used; says which column and row, what was found, and what to do.
-        SettingError: `task`, `test_fraction`, `seed` or one of the choices is out of range.
+        SettingError: `task`, `test_fraction`, `seed`, `log_beyond` or one of the choices is out of range.
     """
     choices = Choices() if choices is None else choices
     choices.check()
     check_test_fraction(test_fraction)
     check_seed(seed)
+    _check_beyond(log_beyond)
     if task is not None and task not in TASKS:
         raise SettingError(f"`task`: there is no task {shown(task)}. {suggest(task, TASKS)}")
     frame, of_rows = (
@@ -143,6 +145,12 @@ def from_table(
         test_rows=used[held_out] if test is table else held_out,
         weights=None if of_rows is None else of_rows[rows],
     )
+
+
+def _check_beyond(log_beyond: Any) -> None:
+    for value in log_beyond.values() if isinstance(log_beyond, Mapping) else (log_beyond,):
+        if not is_number(value) or not 0 <= value < np.inf:
+            raise SettingError(f"`log_beyond` must be a number of at least 0, got {shown(value)}. 0 turns it off.")
 
 
 def taken(values: Any, rows: np.ndarray) -> Any:

@@ -352,6 +352,30 @@ def test_decimals_are_numbers():
     np.testing.assert_array_equal(found, from_table(frame, "y", test_fraction=0.0).x_train)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "first"), [("int64", 2**53), ("Int64", -(2**53) - 2), ("uint64", 2**63), (object, 2**60)]
+)
+def test_whole_numbers_beyond_those_of_floats_stay_different_categories(dtype, first):
+    ids = pd.Series([first, first + 1, first + 2] * 4, dtype=dtype)
+    frame = FRAME.filter(["age", "y"]).assign(id=ids)
+    for kind in ("categorical", "ordinal"):
+        found = learned(Choices(types={"id": kind}), frame)
+        assert found.encoders["id"].categories == (first, first + 1, first + 2)
+        assert len(np.unique(found.transform(frame), axis=0)) == ROWS
+    assert learned(Choices(), frame.assign(id=ids.where(ids != first, first // 2))).kept == ("age", "id")  # as numbers
+    with pytest.raises(
+        DataError, match=r"'id' of the new data has -?[0-9.e+]+ at data row 2 .*Write such categories as texts"
+    ):
+        found.transform(FRAME.head(2).assign(id=[1.5, float(first)]))
+
+
+def test_levels_that_pandas_declares_are_known_although_no_training_row_has_them():
+    sizes = pd.Series(pd.Categorical(["S", "L"] * 6, categories=["S", "M", "L"], ordered=True))
+    preprocessing = learned(Choices(), FRAME.filter(["age", "y"]).assign(size=sizes))
+    assert preprocessing.types == {"size": "ordinal:S,M,L"}
+    assert inputs(preprocessing, FRAME.head(3).assign(size=["S", "M", "L"]), "size") == [[0], [1], [2]]
+
+
 @pytest.mark.parametrize("levels", ["low,mid,low", "low,,mid", ""])
 def test_levels_that_are_repeated_or_empty_are_refused(levels):
     with pytest.raises(SettingError, match="`types`: the levels of column 'size' are empty or repeated"):

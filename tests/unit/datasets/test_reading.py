@@ -157,6 +157,14 @@ def test_marks_that_are_not_consistent_are_no_marks_between_thousands(tmp_path, 
     assert read_table(tmp_path / "table.csv")["a"].tolist() == list(entries)
 
 
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_a_quoted_name_of_a_column_may_break_its_line(tmp_path, mark):
+    table = pd.DataFrame({"age\n(years), rounded; full": [1, 2], "size": [0.5, 1.5], 'a "b"\nc': ["x\ny", "z"]})
+    table.to_csv(tmp_path / "table.csv", index=False, sep=mark)
+    pd.testing.assert_frame_equal(read_table(tmp_path / "table.csv"), table)
+    pd.testing.assert_frame_equal(pd.concat(blocks(tmp_path / "table.csv", 1)), table)
+
+
 def test_decimal_points_and_commas_in_one_file_are_not_guessed(tmp_path):
     (tmp_path / "table.csv").write_text("a;b\n1,5;1.5\n2,5;2.5\n")
     assert read_table(tmp_path / "table.csv").to_numpy().tolist() == [["1,5", 1.5], ["2,5", 2.5]]

@@ -309,6 +309,8 @@ def test_regression_needs_numbers_that_vary(labels, message):
         ({"test_fraction": 1.0}, r"`test_fraction` must be at least 0 and below 1, got 1\.0"),
         ({"test_fraction": -0.5}, r"`test_fraction`"),
         ({"test_fraction": float("nan")}, r"`test_fraction`"),
+        ({"log_beyond": -1.0}, r"`log_beyond` must be a number of at least 0, got -1\.0"),
+        ({"log_beyond": {"regression": float("nan")}}, r"`log_beyond` must be .* got nan"),
         ({"seed": -3}, r"`seed` must be an integer from 0"),
         ({"task": "regresion"}, r"`task`: there is no task 'regresion'\. Did you mean 'regression'"),
     ],
