@@ -78,9 +78,7 @@ def column_values(column: Any) -> np.ndarray:
     of categorical type stays categorical, whatever its categories are.
     """
     if column.dtype.kind in "biuf":
-        missing = np.asarray(column.isna())
-        numbers = np.full(len(column), np.nan)
-        numbers[~missing] = column[~missing].to_numpy(dtype=np.float64)
+        numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)  # Float64 is not copied
         if column.dtype.kind not in "iu" or np.fmax.reduce(np.abs(numbers), initial=0.0) < EXACT:
             return numbers
     if getattr(column.dtype, "tz", None) is not None:

@@ -32,7 +32,7 @@ def read_parquet(file: Path) -> pd.DataFrame:
         with pq.ParquetFile(file) as opened:
             check_name_lengths(opened.schema_arrow.names, file=file)
             _check_sizes(opened.metadata, file)
-        table = pd.read_parquet(file)
+        table = pd.read_parquet(file, pre_buffer=False)  # of what is read, too, there would be a copy
     except (pa.ArrowException, *DAMAGED) as error:
         if isinstance(error, DataError):
             raise

@@ -5,6 +5,7 @@ encoded (`encoding.Encoder`). Columns that are constant over the training rows a
 `Preprocessing.to_dict` returns JSON types only.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,7 @@ from ergonet.datasets.frames import as_frame_or_array
 from ergonet.datasets.kinds import CLOSED, EMBEDDED, TASKS
 from ergonet.datasets.record_parts import labels, number_range, numbers, require, texts
 from ergonet.datasets.registry import TARGET_TRANSFORMS, transform_named
-from ergonet.datasets.tails import check_range, damped, undamped, warn_of_far_rows
+from ergonet.datasets.tails import FAR, check_range, damped, far_values, undamped
 from ergonet.datasets.transforms import AbstractTransform, transformed
 from ergonet.datasets.validation import Label, as_labels, as_targets, capital, check_counts, encode_labels
 
@@ -132,22 +133,25 @@ class Preprocessing:
             DataError: A column is missing, or an entry is missing where no training row was, infinite or not a number;
                 names column, first row, value and count.
         """
-        columns = select_columns(
-            as_frame_or_array(table),
-            self.feature_names,
-            unused=self.dropped,
-            ignored=self.target_names,
-            argument=argument,
-        )
-        parts = [self.encoder(name).encode(columns[name], column=name, argument=argument) for name in self._order]
-        encoded = np.concatenate(parts, axis=1)
-        with np.errstate(over="ignore"):
-            scaled = ((encoded - self.feature_mean) / self.feature_sd).astype(np.float32)
-        check_range(scaled, encoded, names=self.encoded_names, argument=argument)
-        if self.scaling != UNSCALED:
-            plain = slice(scaled.shape[1] - len(self.embeddings))  # without indices of categories
-            warn_of_far_rows(scaled[:, plain], encoded[:, plain], names=self.encoded_names, argument=argument)
-        return self._damped(scaled)
+        table, ignored = as_frame_or_array(table), self.target_names
+        columns = select_columns(table, self.feature_names, unused=self.dropped, ignored=ignored, argument=argument)
+        num_rows = len(next(iter(columns.values())))
+        inputs, far, end = np.empty((num_rows, len(self.feature_mean)), np.float32), [], 0
+        for name in self._order:  # one by one, since the table can fill much of the memory
+            encoder = self.encoder(name)
+            encoded, names = encoder.encode(columns.pop(name), column=name, argument=argument), encoder.names(name)
+            part = slice(end, end := end + len(names))
+            with np.errstate(over="ignore"):
+                scaled = ((encoded - self.feature_mean[part]) / self.feature_sd[part]).astype(np.float32)
+            if encoder.kind != EMBEDDED:
+                if not np.abs(scaled).max(initial=0.0) <= FAR:
+                    check_range(scaled, encoded, names=names, argument=argument)
+                    far += far_values(scaled, encoded, names=names, argument=argument)
+                scaled = scaled if self.log_beyond is None else damped(scaled, self.log_beyond)
+            inputs[:, part] = scaled
+        if far and self.scaling != UNSCALED:
+            warnings.warn(min(far)[1], UserWarning, stacklevel=2)
+        return inputs
 
     def to_inputs(self, values: Any, indices: Sequence[int]) -> Float[np.ndarray, "... inputs"]:
         """Network inputs for encoded values [..., inputs] of the inputs with these indices."""

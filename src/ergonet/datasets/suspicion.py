@@ -1,5 +1,6 @@
 """Columns that look wrong, named before a fit: identifiers and row numbers, copies, and leaks of the target."""
 
+import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -59,7 +60,7 @@ def _warn(said: Mapping[str, str]) -> None:
 def _codes(column: np.ndarray) -> Float[np.ndarray, "rows"]:
     """Numbers as they are, and an arbitrary number for each category."""
     if column.dtype.kind in "biuf":
-        return column.astype(np.float64)
+        return column.astype(np.float64, copy=False)
     return np.unique([str(one) for one in column.tolist()], return_inverse=True)[1].astype(np.float64)
 
 
@@ -75,8 +76,12 @@ def _is_row_number(name: str, column: Float[np.ndarray, "rows"]) -> bool:
 def _copies(codes: Mapping[str, Float[np.ndarray, "rows"]]) -> dict[str, str]:
     """Columns that repeat an earlier one that varies, with its name; missing entries are at the same rows in both."""
     first: dict[bytes, str] = {}
-    earlier = {name: first.setdefault(code.tobytes(), name) for name, code in codes.items() if _varies(code)}
+    earlier = {name: first.setdefault(_digest(code), name) for name, code in codes.items() if _varies(code)}
     return {name: one for name, one in earlier.items() if one != name}
+
+
+def _digest(code: Float[np.ndarray, "rows"]) -> bytes:
+    return hashlib.sha256(np.ascontiguousarray(code)).digest()
 
 
 def _varies(code: Float[np.ndarray, "rows"]) -> bool:

@@ -1,6 +1,5 @@
 """Scaled values far from the others: errors, warnings, and how they are brought closer."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,21 +41,21 @@ def check_range(
         )
 
 
-def warn_of_far_rows(
+def far_values(
     scaled: Float32[np.ndarray, "rows encoded"],
     encoded: Float[np.ndarray, "rows encoded"],
     *,
     names: Sequence[str],
     argument: str,
-) -> None:
-    """Warn of the first value that is more than 10 000 standard deviations from the training rows."""
+) -> list[tuple[int, str]]:
+    """The row of the first value that is more than 10 000 standard deviations from the training rows, and a warning."""
     far = np.abs(scaled) > FAR
-    if far.any():
-        row, column = (int(one) for one in np.argwhere(far)[0])
-        warnings.warn(
-            f"Column {names[column]!r} of {argument} has {encoded[row, column]:g} at {row_name(row)}, "
-            f"{abs(scaled[row, column]):.0g} standard deviations from the training rows: a prediction there means "
-            "nothing. Check the value and its unit.",
-            UserWarning,
-            stacklevel=3,
-        )
+    if not far.any():
+        return []
+    row, column = (int(one) for one in np.argwhere(far)[0])
+    said = (
+        f"Column {names[column]!r} of {argument} has {encoded[row, column]:g} at {row_name(row)}, "
+        f"{abs(scaled[row, column]):.0g} standard deviations from the training rows: a prediction there means nothing. "
+        "Check the value and its unit."
+    )
+    return [(row, said)]

@@ -4,7 +4,7 @@ import io
 import re
 import warnings
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pandas as pd
 
 from ergonet._errors import DataError
 from ergonet.datasets.layout import DELIMITERS, GROUPED, POINTED, SPACE, Layout, layout_of, not_text
-from ergonet.datasets.limits import check_table
+from ergonet.datasets.limits import check_decompressed, check_table
 from ergonet.datasets.opening import compression_of, open_bytes, whole_content
 
 # The default list of pandas without "None", which some tables use as a category.
@@ -44,7 +44,7 @@ def read_text(file: Path, suffix: str) -> tuple[pd.DataFrame, str]:
         check_table(layout.num_lines, len(layout.names), file=file)  # missing fields take space, too
         stream.seek(0)
         with _as_errors(file, layout):
-            table = _with_groups(pd.read_csv(stream, **_arguments(layout), low_memory=False), layout)
+            table = _with_groups(_parsed(stream, file, layout), layout)
     return table, ", ".join([*([compression] if compression else []), layout.said])
 
 
@@ -62,6 +62,18 @@ def text_blocks(file: Path, suffix: str, rows: int) -> Iterator[pd.DataFrame]:
             if block is None:
                 return
             yield _with_groups(block, layout)
+
+
+def _parsed(stream: Any, file: Path, layout: Layout) -> pd.DataFrame:
+    """The whole table; pandas reads it in parts, and all at once only if they disagree about the type of a column."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.DtypeWarning)
+        with suppress(pd.errors.DtypeWarning):
+            return pd.read_csv(stream, **_arguments(layout))
+    size = stream.seek(0, io.SEEK_END)  # of the text, which is then in memory beside the table
+    check_decompressed(size, file=f"{file}, in which a column holds both numbers and texts,")
+    stream.seek(0)
+    return pd.read_csv(stream, **_arguments(layout), low_memory=False)
 
 
 def _layout(stream: io.BufferedIOBase, file: Path, suffix: str) -> Layout:

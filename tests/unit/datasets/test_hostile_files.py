@@ -202,9 +202,9 @@ def test_errors_quote_the_beginning_of_long_values(tmp_path):
     assert len(str(caught.value)) < 500
 
 
-def test_the_limit_is_half_of_what_a_control_group_allows(tmp_path, monkeypatch):
+def test_the_limit_is_a_third_of_what_a_control_group_allows(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "_CONTROL_GROUP", tmp_path / "memory.max")
     whole = limits.largest_bytes()
-    for text, expected in ((str(2**30), min(whole, 2**29)), ("max", whole), ("17", 2**28)):
+    for text, expected in ((str(3 * 2**30), min(whole, 2**30)), ("max", whole), ("17", 2**28)):
         (tmp_path / "memory.max").write_text(text)
         assert limits.largest_bytes() == expected

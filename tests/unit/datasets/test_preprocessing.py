@@ -1,6 +1,7 @@
 """Preprocessing: round trip, new data in any shape, what it refuses, and its scaling as a property."""
 
 import json
+import tracemalloc
 import warnings
 
 import hypothesis
@@ -348,3 +349,28 @@ def test_plain_arrays_that_are_fine_pass():
     assert as_labels(np.array([True, False]), argument="`y`") == [True, False]
     check_finite(np.array([1.0]), argument="`y`")
     check_same_rows(3, 3, inputs="`x`", targets="`y`")
+
+
+def test_a_table_is_copied_less_than_three_times_on_its_way_to_the_network():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20_000, 5)), columns=[*"abcde"])
+    size, found = frame.to_numpy().nbytes, from_table(frame.head(100), "a")  # which imports what it needs
+    tracemalloc.start()
+    try:
+        inputs = found.preprocessing.transform(frame)
+        assert tracemalloc.get_traced_memory()[1] - inputs.nbytes < 0.6 * size
+        del inputs
+        tracemalloc.reset_peak()
+        data = from_table(frame, "a")
+        assert tracemalloc.get_traced_memory()[1] < 3 * size
+    finally:
+        tracemalloc.stop()
+    assert data.x_train.nbytes + data.x_test.nbytes < 0.5 * size
+
+
+def test_the_first_row_far_out_is_named_whatever_its_column():
+    frame = pd.DataFrame({"a": np.sin(np.arange(9.0)), "b": np.cos(np.arange(9.0)), "y": np.arange(9.0) ** 1.5})
+    preprocessing = from_table(frame, "y").preprocessing
+    far = frame.assign(a=frame["a"].mask(frame.index == 7, 1e9), b=frame["b"].mask(frame.index == 3, 1e9))
+    with pytest.warns(UserWarning, match=r"'b' of the new data has 1e\+09 at data row 4 ") as caught:
+        preprocessing.transform(far)
+    assert len(caught) == 1

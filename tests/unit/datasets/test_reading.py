@@ -170,6 +170,17 @@ def test_decimal_points_and_commas_in_one_file_are_not_guessed(tmp_path):
     assert read_table(tmp_path / "table.csv").to_numpy().tolist() == [["1,5", 1.5], ["2,5", 2.5]]
 
 
+def test_a_column_is_of_one_type_however_far_apart_its_texts_are(tmp_path, monkeypatch):
+    file, entries = tmp_path / "table.csv", ["007", *["8"] * 400_000, "", "x"]
+    file.write_text("a,b\n" + "".join(f"{one},1\n" for one in entries))
+    table = read_table(file)
+    assert table["a"].fillna("").tolist() == entries
+    assert table["b"].dtype == np.int64
+    monkeypatch.setattr(limits, "largest_bytes", lambda: 2**20)
+    with pytest.raises(DataError, match="would take"):
+        read_table(file)
+
+
 @pytest.mark.parametrize("suffix", WRITE)
 def test_other_formats(tmp_path, suffix):
     file = tmp_path / f"table{suffix}"
