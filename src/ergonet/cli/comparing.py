@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ergonet._errors import DataError, ErgonetError, RunDirectoryError, SettingError, visible
+from ergonet._errors import CapabilityError, DataError, ErgonetError, RunDirectoryError, SettingError, visible
 from ergonet.cli.errors import errors_in_one_line
 from ergonet.cli.options import Overwrite, Run
 from ergonet.cli.outputs import check_file
@@ -46,7 +46,8 @@ def compare(
     """Compare runs by how well they predict rows that were left out, with the error of each difference.
 
     Leave-one-out is estimated from the draws and needs the data of the fits, which must be the same rows. Held-out rows
-    are compared if all runs have the same. A difference within its noise is called so.
+    are compared if all runs have the same, and alone if training rows have weights. A difference within its noise is
+    called so.
     """
     with errors_in_one_line():
         if len(set(runs)) < max(len(runs), 2):
@@ -57,14 +58,17 @@ def compare(
             raise RunDirectoryError(f"{stack!r} exists. Choose another folder for `--stack`, or add `--overwrite`.")
         entries = [_Entry.read(one) for one in runs]
         _require_same_rows(entries)
-        found: list[Any] = [_compared(entries, "loo", exact=exact)]
+        found = [_compared(entries, "loo", exact=exact)]
         found += [_compared(entries, "waic", exact=False)] if waic else []
         found += _by_held_out_rows(entries)
+        compared = [one for one in found if not isinstance(one, str)]
+        if not compared:
+            raise CapabilityError(" ".join([*map(str, found), "Fit the runs with a `--test-fraction` above 0."]))
         said = [str(one) for one in found]
         said += [_evidences(entries)] if with_evidence else []
         sys.stdout.write(visible("\n\n".join(said)) + "\n")
         if stack is not None:
-            sys.stdout.write(visible(_stacked(found[0], stack, overwrite=overwrite)) + "\n")
+            sys.stdout.write(visible(_stacked(compared[0], stack, overwrite=overwrite)) + "\n")
         if out is not None:
             from ergonet.cli.unfinished import record_of
             from ergonet.report.comparing import write_comparison
@@ -184,13 +188,20 @@ def _require_same_rows(entries: Sequence[_Entry]) -> None:
             )
 
 
-def _compared(entries: Sequence[_Entry], criterion: str, *, exact: bool) -> "Comparison":
+def _compared(entries: Sequence[_Entry], criterion: str, *, exact: bool) -> "Comparison | str":
+    """The comparison by a criterion of the training rows, or why it is left out."""
     from ergonet import comparison
 
-    return comparison.compare({one.name: one.estimate(criterion, exact=exact) for one in entries})
+    estimates = {}
+    for one in entries:
+        try:
+            estimates[one.name] = one.estimate(criterion, exact=exact)
+        except CapabilityError as error:
+            return f"{criterion.upper()} is left out, for {one.name!r}: {error}"
+    return comparison.compare(estimates)
 
 
-def _by_held_out_rows(entries: Sequence[_Entry]) -> list[Any]:
+def _by_held_out_rows(entries: Sequence[_Entry]) -> "list[Comparison | str]":
     """The comparison by held-out rows, or why there is none; empty if no run has any."""
     from ergonet import comparison
 
@@ -223,7 +234,8 @@ def _evidences(entries: Sequence[_Entry]) -> str:
             continue
         known = fitted(one.fitted)
         observed = known.in_units(one.dataset.y_train)
-        value = found.value + float(np.sum(known.log_slope(observed)))
+        weights = 1.0 if one.dataset.weights is None else one.dataset.weights
+        value = found.value + float(np.sum(weights * known.log_slope(observed)))
         lines.append(f"{one.name}  {value:.2f} \N{PLUS-MINUS SIGN} {found.error:.2f}")
     return "\n".join(lines)
 
@@ -234,4 +246,4 @@ def _stacked(found: "Comparison", out: str, *, overwrite: bool) -> str:
 
     stacked = Stacked.of(dict(zip(found.names, found.stacking.tolist(), strict=True)))
     stacked.save(out, overwrite=overwrite)
-    return f"Stacked predictor of {plural(len(stacked.members), 'run')}: {out}"
+    return f"Stacked predictor of {plural(len(stacked.members), 'run')}, weighted by {found.method}: {out}"

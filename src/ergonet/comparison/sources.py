@@ -17,6 +17,8 @@ from ergonet.target.capabilities import Missing, Simulation
 
 Source = Any  # `Samples`, `runs.directory.Fitted`, or an estimator of `ergonet.estimators`, which is a layer above
 
+_INSTEAD = "Held-out rows, which were not used for fitting, can be compared."
+
 
 @dataclass(frozen=True)
 class Known:
@@ -81,20 +83,16 @@ class Known:
         """Raise `CapabilityError` if draws or rows have unequal weights, or the posterior is tempered."""
         if np.ptp(samples.weights()) > 0:
             raise CapabilityError(
-                "The draws have unequal weights, which importance sampling and WAIC do not take. Use "
-                "`comparison.held_out` with rows that were not used for fitting."
+                f"The draws have unequal weights, which importance sampling and WAIC do not take. {_INSTEAD}"
             )
         target = samples.require_target()
         if isinstance(target, TemperedPosterior):
             raise CapabilityError(
                 "These are draws of a tempered posterior, from which the importance weights of the posterior would not "
-                "leave a row out. Use `comparison.held_out` with rows that were not used for fitting."
+                f"leave a row out. {_INSTEAD}"
             )
         if isinstance(target, AbstractNetworkPosterior) and isinstance(target.model.likelihood, Weighted):
-            raise CapabilityError(
-                "The rows have weights, so a row cannot be left out as one observation. Use `comparison.held_out` with "
-                "rows that were not used for fitting."
-            )
+            raise CapabilityError(f"The rows have weights, so a row cannot be left out as one observation. {_INSTEAD}")
 
 
 def fitted(source: Source) -> Known:

@@ -13,6 +13,7 @@ from ergonet.assembly.settings import resolve
 from ergonet.cli import loading
 from ergonet.cli.main import app
 from ergonet.comparison import Stacked
+from ergonet.partition import LogMass
 from ergonet.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.slow
@@ -21,10 +22,10 @@ ROWS, NOISE = 60, 0.8
 WEIGHTS = {"near": 0.6, "far": 0.4}
 
 
-def write(folder, name, offset, *, target="z", drop=(), transform=None):
+def write(folder, name, offset, *, target="z", drop=(), transform=None, weights=None):
     """A run of a linear network whose draws are around the truth plus an offset of the bias."""
     given = {
-        "data": {"target": (target,), "drop": drop, "target_transform": transform},
+        "data": {"target": (target,), "drop": drop, "target_transform": transform, "weights": weights},
         "network": {"hidden": ()},
         "kernel": {"name": "nuts"},
     }
@@ -41,6 +42,7 @@ def write(folder, name, offset, *, target="z", drop=(), transform=None):
     directory.write_settings(settings, dataset.preprocessing)
     Samples(positions.astype(np.float32), {}, {}, {}, {}, {}, {}).save(directory.draws)
     directory.write_manifest()
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -175,3 +177,32 @@ def test_the_command_refuses_other_rows_and_one_run(folder, tmp_path):
     answer = CliRunner().invoke(app, ["compare", near, str(tmp_path / "sub" / "short")])
     assert answer.exit_code == 1
     assert "were not fitted to the same rows (48 and 32" in answer.output
+
+
+def test_runs_of_weighted_rows_are_compared_by_held_out_rows(tmp_path, monkeypatch):
+    rows = np.arange(20.0)
+    pd.DataFrame({"x": rows, "z": rows % 5 / 2, "w": 1 + rows % 2}).to_csv(tmp_path / "table.csv", index=False)
+    runs = [write(tmp_path, name, 0.0, weights="w") for name in WEIGHTS]
+    names = [str(one.path) for one in runs]
+    answer = CliRunner().invoke(app, ["compare", *names])
+    said = f"LOO is left out, for {names[0]!r}: The rows have weights, so a row cannot be left out as one observation."
+    assert answer.exit_code == 1
+    assert said in answer.output
+    assert answer.output.endswith("Fit the runs with a `--test-fraction` above 0.\n")
+    for one, score in zip(runs, (-1.0, -2.0), strict=True):
+        truth = np.arange(4.0)
+        held = {"truth": truth, "test_rows": truth, "log_density": score + truth / 10}
+        one.write_results({}, held, load(one.draws))
+        one.write_manifest()
+    monkeypatch.setattr("ergonet.partition.evidence.evidence", lambda *_: LogMass(0.0, 0.1, 9.0, 0.5, (0.0, 0.0)))
+    answer = CliRunner().invoke(app, ["compare", *names, "--evidence", "--stack", str(tmp_path / "stack")])
+    assert answer.exit_code == 0, answer.output
+    assert answer.output.startswith(said)
+    settings, preprocessing = runs[0].read_settings()
+    weights = loading.load_data(settings.data, seed=0).weights
+    assert (
+        f"\n{names[0]}  {-np.log(preprocessing.target_sd[0]) * weights.sum():.2f} \N{PLUS-MINUS SIGN} 0.10\n"
+        in answer.output
+    )  # a row counts by its weight
+    assert "\n\nheld-out rows, 4 rows, nats; larger is better\n" in answer.output
+    assert answer.output.endswith(f"Stacked predictor of 1 run, weighted by held-out rows: {tmp_path / 'stack'}\n")
