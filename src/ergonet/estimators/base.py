@@ -1,5 +1,6 @@
 """Base class of the estimators: scaling, sampling, saving."""
 
+import copy
 import os
 import time
 import warnings
@@ -259,8 +260,8 @@ class BayesianEstimator(BaseEstimator):
         """Update with rows whose targets are as `preprocessing_.transform_target` takes them."""
         if getattr(self, "_rows", None) is None:
             raise CapabilityError(
-                f"`update` needs the rows that this {type(self).__name__} was fitted to, which files do not have. "
-                f"Update it in the process that fitted it, or fit again with all rows."
+                f"`update` needs the rows that this {type(self).__name__} was fitted to, which files and pickles do "
+                f"not have. Update it in the process that fitted it, or fit again with all rows."
             )
         x, target, weights = weighted_rows(np.asarray(X), np.asarray(target), sample_weight, fewest=1)
         inputs, targets = self._scaled(x), self.preprocessing_.transform_target(target, argument="`y`")
@@ -354,6 +355,18 @@ class BayesianEstimator(BaseEstimator):
             RunDirectoryError: the folder is none of these, is damaged, or contains another estimator or version.
         """
         return saving.read(cls, Path(path))
+
+    def __copy__(self) -> Any:
+        found = type(self).__new__(type(self))
+        vars(found).update(vars(self))
+        return found
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        shared = [vars(self).get(name) for name in ("samples_", "model_", "_ready", "_rows")]  # which nothing changes
+        memo |= {id(one): one for one in shared}
+        found = memo[id(self)] = copy.copy(self)
+        vars(found).update(copy.deepcopy(vars(self), memo))
+        return found
 
     def __getstate__(self) -> Any:
         return saving.state_of(self) if hasattr(self, "samples_") else super().__getstate__()

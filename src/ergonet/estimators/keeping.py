@@ -76,7 +76,7 @@ def _rows(estimator: "BayesianEstimator", X: Any, call: str) -> np.ndarray:
     target = estimator.samples_.target
     if not isinstance(target, NetworkPosterior):
         raise CapabilityError(
-            f"This {type(estimator).__name__} was loaded without its training rows. Pass rows like those that it will "
-            f"predict: `{call}`."
+            f"This {type(estimator).__name__} does not hold its training rows, which files and pickles do not have. "
+            f"Pass rows like those that it will predict: `{call}`."
         )
     return np.asarray(target.rows()[0])

@@ -1,6 +1,8 @@
 """New rows without starting over: against closed forms, against fits of all rows at once, and where it cannot work."""
 
+import copy
 import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -198,17 +200,29 @@ def test_a_classifier_takes_labels_that_it_knows_and_files_know_no_rows():
     assert (model.predict_proba(x) != before).any()
     assert model.score(x, labels) > 0.85
     again = pickle.loads(pickle.dumps(model))
-    with pytest.raises(CapabilityError, match="which files do not have"):
+    with pytest.raises(CapabilityError, match="which files and pickles do not have"):
         again.update(x[30:], labels[30:])
 
 
-def test_a_loaded_classifier_says_that_it_has_no_rows(tmp_path):
+def test_copies_have_the_rows_and_files_and_pickles_say_that_they_have_none(tmp_path, monkeypatch):
     settings = {name: one for name, one in LINEAR.items() if name != "noise"}
     settings |= {"num_draws": 4, "num_warmup": 4, "prior": "normal"}
     labels = np.array(["no", "yes"] * 6)
-    BayesianClassifier(**settings).fit(np.arange(12.0)[:, None], labels).save(tmp_path / "saved")
-    with pytest.raises(CapabilityError, match="which files do not have"):
-        BayesianClassifier.load(tmp_path / "saved").update([[1.0]], ["yes"])
+    model = BayesianClassifier(**settings).fit(np.arange(12.0)[:, None], labels)
+    model.save(tmp_path / "saved")
+    for other in (BayesianClassifier.load(tmp_path / "saved"), pickle.loads(pickle.dumps(model))):
+        with pytest.raises(CapabilityError, match="which files and pickles do not have"):
+            other.update([[1.0]], ["yes"])
+
+    def updated(fit, old, new, *, seed):
+        return replace(fit.samples, about={"update": len(old.x) + len(new.x)})
+
+    monkeypatch.setattr("ergonet.estimators.updating.updated", updated)
+    before = model.samples_
+    for other in (copy.copy(model), copy.deepcopy(model), model.compress(2)):
+        assert other.update([[1.0]], ["yes"]).update_ == 13
+    assert model.samples_ is before
+    assert copy.deepcopy(model).kernel is not model.kernel
 
 
 def test_chains_that_run_again_have_the_stop_rule(monkeypatch):
