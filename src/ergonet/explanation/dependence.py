@@ -15,6 +15,7 @@ from ergonet.explanation.explained import Explained, Input, chosen, spread_rows
 from ergonet.models.network_posterior import BayesianNetwork
 from ergonet.prediction.chunks import Rows, draw_chunks
 from ergonet.prediction.moments import network_outputs
+from ergonet.prediction.probabilities import calibrated
 from ergonet.prediction.units import with_target_means
 
 POINTS = 21
@@ -31,7 +32,7 @@ class PartialDependence:
         name: the column.
         values: what the column is set to, in the user's units, `[point]`; names of categories are texts.
         mean: posterior mean of the prediction averaged over rows, in the user's units, `[point, targets]`;
-            probabilities `[point, classes]` for a classification.
+            probabilities `[point, classes]` for a classification, as the model states them.
         lower: 5 % quantile over posterior draws, of the same shape.
         upper: 95 % quantile over posterior draws, of the same shape.
     """
@@ -90,9 +91,8 @@ def _along(explained: Explained, every: np.ndarray, rows: np.ndarray, column: In
     if units is not None and units.task != "classification":
         model, factor, shift = with_target_means(explained.model, units)
         explained = replace(explained, model=model)
-    functions = _averages(explained, varied) * factor + shift
-    mean, (lower, upper) = functions.mean(axis=0), np.quantile(functions, LEVELS, axis=0)
-    return PartialDependence(column.name, values, mean, lower, upper)
+    found = _averages(explained, varied) * factor + shift
+    return PartialDependence(column.name, values, found[0], *np.quantile(found[1:], LEVELS, axis=0))
 
 
 def _settings(explained: Explained, every: np.ndarray, column: Input) -> tuple[np.ndarray, np.ndarray]:
@@ -125,7 +125,12 @@ def _zeros(explained: Explained, indices: list[int]) -> np.ndarray:
 
 
 def _averages(explained: Explained, varied: np.ndarray) -> np.ndarray:
-    """The average of the prediction over rows, `[draw, point, targets]`, of inputs `[point, rows, input]`."""
+    """Averages over rows, `[1 + draw, point, targets]`, of the prediction and those of each draw.
+
+    Args:
+        explained: the model.
+        varied: inputs `[point, rows, input]`.
+    """
     model, positions = explained.model, explained.samples.positions
     points, count, width = varied.shape
     rows, size = Rows(model, varied.reshape(points * count, width)), Rows(model, varied[0]).chunk_size()
@@ -137,8 +142,12 @@ def _averages(explained: Explained, varied: np.ndarray) -> np.ndarray:
             for draws, used in draw_chunks(positions, weights)
         ]
         parts.append(np.concatenate(means))
-    functions = np.concatenate(parts, axis=2)[:, :, : points * count].astype(np.float64)
-    return functions.reshape(len(functions), -1, points, count).mean(axis=3).swapaxes(1, 2)
+    functions = np.concatenate(parts, axis=2)[:, :, : points * count].astype(np.float64).swapaxes(1, 2)
+    functions = np.concatenate([functions.mean(axis=0, keepdims=True), functions])
+    if (calibration := model.likelihood.calibration) is not None:
+        stated, _ = calibrated(functions.reshape(-1, functions.shape[2]), None, calibration)
+        functions = stated.reshape(functions.shape)
+    return functions.reshape(len(functions), points, count, -1).mean(axis=2)
 
 
 @eqx.filter_jit

@@ -55,6 +55,20 @@ def test_partial_dependence_of_a_linear_network_is_its_line():
     np.testing.assert_allclose(np.asarray(axes.get_lines()[0].get_ydata()), first.mean[:, 0])
 
 
+def test_partial_dependence_of_classes_is_the_average_of_stated_probabilities():
+    model = BayesianNetwork(MLP((3, 3)), priors.Normal(1.0), likelihoods.Categorical(temperature=3.0, label_noise=0.2))
+    x = np.random.default_rng(1).normal(size=(20, 3)).astype(np.float32)
+    positions = 2 * np.random.default_rng(0).normal(size=(2, 30, model.dim))
+    samples = samples_of(positions, target=model.condition(x, np.arange(20) % 3))
+    (found,) = explanation.partial_dependence(samples, x, "x1")
+    for value, mean, lower, upper in zip(found.values, found.mean, found.lower, found.upper, strict=True):
+        at = x.copy()
+        at[:, 1] = value
+        np.testing.assert_allclose(mean, predict(samples, at).mean.mean(axis=0), atol=1e-5)
+        assert (lower >= 0.2 / 3).all()  # the share of label noise
+        assert ((lower < mean) & (mean < upper)).all()
+
+
 def test_a_column_of_almost_one_value_is_varied_over_all_its_values():
     samples, _ = linear()
     x = np.zeros((2000, 3), np.float32)
