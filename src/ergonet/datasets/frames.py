@@ -1,11 +1,12 @@
 """Tables of other libraries as pandas: Polars, PyArrow and whatever else Narwhals knows."""
 
+from collections import Counter
 from typing import Any
 
 import pandas as pd
 
 from ergonet._errors import DataError
-from ergonet.datasets.validation import capital
+from ergonet.datasets.validation import capital, shorten
 
 
 def as_pandas(table: Any, *, argument: str) -> pd.DataFrame:
@@ -16,8 +17,9 @@ def as_pandas(table: Any, *, argument: str) -> pd.DataFrame:
         argument: Name of the table in messages.
 
     Raises:
-        DataError: It is no such table.
+        DataError: It is no such table, or a column name appears twice.
     """
+    check_names(table, argument=argument)
     if isinstance(table, pd.DataFrame):
         return table
     frame = _eager(table)
@@ -27,6 +29,17 @@ def as_pandas(table: Any, *, argument: str) -> pd.DataFrame:
             "lazy table first."
         )
     return frame.to_pandas()
+
+
+def check_names(table: Any, *, argument: str) -> None:
+    """Raise `DataError` if a column name of a pandas or PyArrow table appears more than once; others cannot have it."""
+    names = table.columns if isinstance(table, pd.DataFrame) else getattr(table, "column_names", ())
+    repeated = sorted(name for name, count in Counter(map(str, names)).items() if count > 1)
+    if repeated:
+        raise DataError(
+            f"Column names appear more than once in {argument}: {shorten([repr(one) for one in repeated])}. Give every "
+            "column its own name."
+        )
 
 
 def as_frame_or_array(table: Any) -> Any:

@@ -1,6 +1,5 @@
 """From a table with named columns to a data set: choice of task, of columns and of held-out rows."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -228,12 +227,6 @@ class _Table:
     def read(cls, frame: Any, target: str | Sequence[str], *, argument: str, minimum_rows: int = 2) -> "_Table":
         frame = as_pandas(frame, argument=argument)
         names = [str(name) for name in frame.columns]
-        repeated = sorted(name for name, count in Counter(names).items() if count > 1)
-        if repeated:
-            raise DataError(
-                f"Column names appear more than once in {argument}: "
-                f"{shorten([repr(one) for one in repeated])}. Give every column its own name."
-            )
         targets = (str(target),) if isinstance(target, (str, int)) else tuple(str(name) for name in target)
         if not targets or len(set(targets)) < len(targets):
             raise DataError(f"`target` must name at least one column, each only once, got {list(targets)}.")

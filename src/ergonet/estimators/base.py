@@ -238,9 +238,9 @@ class BayesianEstimator(BaseEstimator):
         return RunSettings(**counts, **given, warm_start=self.start)
 
     def _columns(self, count: int) -> list[str]:
-        """Names of the columns of X; numbers if it has none, or some of them twice."""
+        """Names of the columns of X; numbers if it has none."""
         names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        return names if len(set(names)) == count else [f"x{index}" for index in range(count)]
+        return names or [f"x{index}" for index in range(count)]
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
         return self.preprocessing_.transform(x, argument="`X`")

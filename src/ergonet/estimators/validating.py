@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ergonet._errors import DataError, shown
-from ergonet.datasets.frames import as_frame_or_array
+from ergonet.datasets.frames import as_frame_or_array, check_names
 from ergonet.datasets.validation import as_float, as_numbers, check_finite
 
 
@@ -17,9 +17,12 @@ def naming_entries(*tables: tuple[str, Any]) -> Generator[None]:
     """Around `validate_data`: name the first entry of the tables, given with their names, that it cannot take.
 
     Raises:
-        DataError: a whole number that no double holds; or, in a table with columns, text, a date, or a missing or
-            infinite value. Names the table, row and value, and the column of a table with columns.
+        DataError: two columns have one name; a whole number that no double holds; or, in a table with columns, text, a
+            date, or a missing or infinite value. Names the table, row and value, and the column of a table with
+            columns.
     """
+    for name, table in tables:
+        check_names(table, argument=f"`{name}`")
     try:
         yield
     except OverflowError as error:

@@ -8,6 +8,7 @@ import pytest
 
 from ergonet import BayesianClassifier, BayesianRegressor
 from ergonet._errors import DataError
+from ergonet.datasets import from_table
 from ergonet.estimators import base
 
 FRAME = pd.DataFrame({"a": np.arange(6.0), "b": np.cos(np.arange(6.0))})
@@ -50,6 +51,15 @@ def test_names_of_columns_are_kept(kind, make, monkeypatch):
 def test_an_entry_that_is_no_number_is_named(kind, entries, message):
     with pytest.raises(DataError, match=message):
         kind().fit(FRAME.assign(b=entries), np.arange(6) % 2)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, lambda frame: pa.table(list(frame.to_numpy().T), names=["a", "a"])])
+def test_two_columns_of_a_name_are_refused(make):
+    message = "Column names appear more than once in `X`: 'a'. Give every column its own name."
+    with pytest.raises(DataError, match=message):
+        BayesianRegressor().fit(make(FRAME.set_axis(["a", "a"], axis=1)), np.arange(6.0))
+    with pytest.raises(DataError, match="more than once in the table: 'a'"):
+        from_table(make(FRAME.set_axis(["a", "a"], axis=1)), "a")
 
 
 def test_other_errors_of_a_table_stay():
