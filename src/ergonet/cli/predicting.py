@@ -117,16 +117,22 @@ def checked_output(out: str) -> Path:
 
 def _inputs(new: Path, preprocessing: "Preprocessing", *, weights: str | None) -> "Iterator[np.ndarray]":
     """Network inputs, block by block; columns that are not used, except that of weights, cause a warning once."""
+    unused: list[Any] = [weights]
+    for table, name in named_blocks(new):
+        known = _by_position(table.drop(columns=unused, errors="ignore"), new, preprocessing)
+        yield preprocessing.transform(known, argument=name)
+        unused = [one for one in table.columns if str(one) not in preprocessing.feature_names]
+
+
+def named_blocks(new: Path) -> "Iterator[tuple[pd.DataFrame, str]]":
+    """The rows of a file, block by block, with the name of each block in messages."""
     from ergonet.datasets.readers import blocks
 
-    unused: list[Any] = [weights]
     for table in blocks(new, BLOCK_ROWS):
         first, last = table.index[0] + 1, table.index[-1] + 1
         is_part = first > 1 or len(table) == BLOCK_ROWS
         name = f"the block of data rows {first} to {last} of the file {new}" if is_part else f"the file {new}"
-        known = _by_position(table.drop(columns=unused, errors="ignore").reset_index(drop=True), new, preprocessing)
-        yield preprocessing.transform(known, argument=name)
-        unused = [one for one in table.columns if str(one) not in preprocessing.feature_names]
+        yield table.reset_index(drop=True), name
 
 
 def table_of(

@@ -30,22 +30,22 @@ def run(directory: RunDirectory, new: str, out: str, *, columns: predicting.Colu
     check_file(path, overwrite=overwrite)
 
     from ergonet.comparison import Stacked
-    from ergonet.datasets.readers import blocks
 
     stacked, count = Stacked.load(directory.path), 0
     if columns.levels is not None and stacked.preprocessing.classes:
         raise SettingError("`--quantiles` is for numbers: this predicts classes, whose probabilities are written.")
     with table_file(path) as written:
-        for table in blocks(Path(new), predicting.BLOCK_ROWS):
-            written.append(_predicted(stacked, table.reset_index(drop=True), columns))
+        for table, name in predicting.named_blocks(Path(new)):
+            written.append(_predicted(stacked, table, columns, name=name))
             count += len(table)
     return count
 
 
-def _predicted(stacked: "Stacked", table: "pd.DataFrame", columns: predicting.Columns) -> "pd.DataFrame":
-    used = {name for one in stacked.members for name in one.preprocessing.feature_names}
+def _predicted(stacked: "Stacked", table: "pd.DataFrame", columns: predicting.Columns, *, name: str) -> "pd.DataFrame":
+    used = {column for one in stacked.members for column in one.preprocessing.feature_names}
     levels = predicting.LEVELS if columns.levels is None else columns.levels
-    prediction = stacked.predict(table[[name for name in table.columns if str(name) in used]], levels=levels)
+    known = table[[column for column in table.columns if str(column) in used]]
+    prediction = stacked.predict(known, levels=levels, argument=name)
     scaling = stacked.preprocessing
     if scaling.classes:
         return predicting.classes(prediction, scaling)

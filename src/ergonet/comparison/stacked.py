@@ -65,18 +65,21 @@ class Stacked:
         """That of the first member, which names the targets and the classes of all."""
         return self.members[0].preprocessing
 
-    def predict(self, x: Any, *, levels: Sequence[float] = (0.05, 0.95), y: Any = None) -> Prediction:
+    def predict(
+        self, x: Any, *, levels: Sequence[float] = (0.05, 0.95), y: Any = None, argument: str = "`x`"
+    ) -> Prediction:
         """Compute the predictive distribution of each row; see `ergonet.predict`.
 
         Args:
             x: a table with the input columns of every member, or an array of them.
             levels: probabilities of the quantiles, in (0, 1).
             y: targets, needed only for the log predictive density.
+            argument: name of `x` in messages.
 
         Returns:
             The weighted average, in units of the table. `function_sd` includes the spread between the members.
         """
-        inputs = [one.preprocessing.transform(x, argument="`x`") for one in self.members]
+        inputs = [one.preprocessing.transform(x, argument=argument) for one in self.members]
         parts = [_in_units(one, rows, levels, y) for one, rows in zip(self.members, inputs, strict=True)]
         mean = self._average([one.mean for one in parts])
         apart = self._average([(one.mean - mean) ** 2 for one in parts])

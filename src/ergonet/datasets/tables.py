@@ -104,7 +104,7 @@ def from_table(
     values = table.targets(task)
     features, decided = decide(table.frame, targets=table.names, choices=choices, argument=table.argument)
     if isinstance(values, list):
-        label_classes(values, argument=f"target column {table.names[0]!r} of {table.argument}")
+        label_classes(values, argument=f"target {table.labels}")
     used = np.arange(len(table.frame))
     if of_rows is not None:  # a row of weight 0 counts for nothing, not even for the scaling
         used = np.flatnonzero(of_rows)
@@ -115,7 +115,7 @@ def from_table(
         test = table
         rows, held_out = table.split(values, test_fraction=test_fraction, seed=seed)
     else:
-        test = _Table.read(test_frame, table.names, argument="the test table", minimum_rows=1)
+        test = _Table.read(test_frame, table.names, argument="the test table", minimum_rows=1).without(weights)
         rows, held_out = np.arange(len(table.frame)), np.arange(len(test.frame))
     with rows_named(used[rows]):
         preprocessing = learn(
@@ -245,9 +245,18 @@ class _Table:
         check_rows(len(rows), argument=f"{self.argument} without rows of weight 0")
         return replace(self, frame=self.frame.iloc[rows], rows=rows)
 
+    def without(self, column: str | None) -> "_Table":
+        """The table without a column, if it has it."""
+        return replace(self, frame=self.frame.drop(columns=[column], errors="ignore"))
+
     def task(self) -> str:
         values = self.frame[self.names[0]]
         return infer_task(values) if len(self.names) == 1 else "regression"
+
+    @property
+    def labels(self) -> str:
+        """The name of the column of labels in messages."""
+        return f"column {self.names[0]!r} of {self.argument}"
 
     def targets(self, task: str) -> list[Label] | Float[np.ndarray, "rows targets"]:
         """Labels or numbers, checked for missing entries."""
@@ -257,7 +266,7 @@ class _Table:
                 f"{shorten(self.names)}. Fit one model per column, or set task='regression'."
             )
         if task == "classification":
-            return as_labels(self.frame[self.names[0]], argument=f"column {self.names[0]!r} of {self.argument}")
+            return as_labels(self.frame[self.names[0]], argument=self.labels)
         columns = [
             as_numbers(column_values(self.frame[name]), column=name, argument=self.argument) for name in self.names
         ]
@@ -276,10 +285,9 @@ class _Table:
 
     def transformed(self, preprocessing: Preprocessing) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets of all rows, as the network sees them."""
+        argument = self.labels if preprocessing.task == "classification" else self.argument
         with rows_named(self.rows):
-            targets = preprocessing.transform_target(
-                self.targets(preprocessing.task), argument=f"target column {self.names[0]!r} of {self.argument}"
-            )
+            targets = preprocessing.transform_target(self.targets(preprocessing.task), argument=argument)
             return preprocessing.transform(self.frame, argument=self.argument), targets
 
 

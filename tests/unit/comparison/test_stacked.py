@@ -166,6 +166,18 @@ def test_the_command_compares_and_stacks(folder, tmp_path, monkeypatch):
     assert "stack' exists. Choose another folder for `--stack`" in answer.output
 
 
+def test_a_value_that_cannot_be_predicted_from_is_named_with_its_file(stacked, tmp_path, monkeypatch):
+    monkeypatch.setattr("ergonet.cli.predicting.BLOCK_ROWS", 2)
+    stacked.save(tmp_path / "stack")
+    pd.DataFrame({"x": [0.0, 1.0, 2.0, np.inf], "y": 0.0}).to_csv(tmp_path / "bad.csv", index=False)
+    arguments = ["predict", str(tmp_path / "stack"), str(tmp_path / "bad.csv"), "--out", str(tmp_path / "new.csv")]
+    answer = CliRunner().invoke(app, arguments)
+    assert answer.exit_code == 1
+    assert f"Column 'x' of the block of data rows 3 to 4 of the file {tmp_path / 'bad.csv'} has an infinite" in (
+        answer.output
+    )
+
+
 def test_the_command_refuses_other_rows_and_one_run(folder, tmp_path):
     near = str(folder / "near")
     answer = CliRunner().invoke(app, ["compare", near, near])

@@ -336,6 +336,7 @@ def test_fewer_than_two_training_rows_are_refused():
         (lambda frame: frame.iloc[:0], r"The test table has no data rows"),
         (lambda frame: frame.assign(dose=np.nan), r"Column 'dose' of the test table has a missing value"),
         (lambda frame: frame.assign(cost=np.nan), r"Column 'cost' of the test table has a missing value"),
+        (lambda frame: frame.assign(cost=1e300), r"^Column 'cost' of the test table has 1e\+300 at data row 1"),
         (lambda frame: frame.rename(columns={"dose": "age"}), r"more than once in the test table: 'age'"),
     ],
 )
@@ -349,9 +350,16 @@ def test_test_table_with_an_unknown_class_is_refused():
     other = frame.assign(outcome=["well"] * 19 + ["cured"])
     with pytest.raises(
         DataError,
-        match=r"'outcome' of the test table has the label 'cured' at data row 20.*Known: 'ill', 'well'",
+        match=r"^Column 'outcome' of the test table has the label 'cured' at data row 20.*Known: 'ill', 'well'",
     ):
         from_table(frame, "outcome", test_frame=other)
+
+
+@pytest.mark.filterwarnings("error:.*ignored")
+def test_a_test_table_may_have_the_column_of_weights():
+    table = numeric_table(20).assign(weight=1.0)
+    data = from_table(table, "cost", weights="weight", test_frame=table)
+    np.testing.assert_array_equal(data.x_test, data.x_train)
 
 
 def test_columns_named_by_numbers_are_found_by_their_text():
