@@ -19,8 +19,8 @@ from ergonet.baselines.boosting import BOOSTING, BoostedTrees, boosting
 from ergonet.baselines.forecast import SMALLEST, Forecast, LeftOutError, Rows, inputs_of
 from ergonet.baselines.linear import LinearBaseline, logistic, ridge
 from ergonet.datasets.dataset import Dataset
-from ergonet.prediction.calibration import rounding_steps, standard_error
-from ergonet.prediction.pit import between
+from ergonet.prediction.calibration import standard_error
+from ergonet.prediction.pit import between, steps_of
 from ergonet.prediction.scores import classification_scores, regression_scores, transform_scores
 
 SECONDS = 8.0  # for all baselines of a fit without a time limit
@@ -204,10 +204,11 @@ def evaluated(one: LinearBaseline | BoostedTrees, dataset: Dataset) -> tuple[dic
     quantiles = units.inverse_target(forecast.mean + forecast.sd * ndtri(np.asarray(LEVELS))[:, None, None])
     found = {"mean": mean, "sd": sd, "noise_sd": sd, "quantiles": quantiles, "levels": np.asarray(LEVELS)}
     found |= {"truth": truth, "log_density": density}
-    scores, steps = regression_scores(mean, truth, density, quantiles, LEVELS), rounding_steps(dataset.y_train)
-    if steps.any():
-        ends = (np.asarray(dataset.y_test) + side * steps / 2 for side in (-1, 1))
-        scores |= transform_scores(between(np.stack([ndtr((end - forecast.mean) / forecast.sd) for end in ends])))
+    scores = regression_scores(mean, truth, density, quantiles, LEVELS)
+    steps = steps_of(None, dataset.y_test, known=dataset.y_train, scaling=units)
+    if steps is not None:
+        possible, beyond = np.isfinite(steps), np.array([0.0, 1.0])[:, None, None]
+        scores |= transform_scores(between(np.where(possible, ndtr((steps - forecast.mean) / forecast.sd), beyond)))
     return scores, found
 
 

@@ -32,13 +32,13 @@ def scores(
         density: log density of the test rows, in the same units.
     """
     likelihood, mean, truth, quantiles = model.likelihood, found["mean"], found["truth"], found["quantiles"]
-    steps = steps_of(likelihood, dataset.y_train)
+    steps = steps_of(likelihood, dataset.y_test, known=dataset.y_train, scaling=dataset.preprocessing)
     transform = probability_transform(samples, dataset.x_test, dataset.y_test, model=model, steps=steps)
     if likelihood.is_discrete:
         scored = count_scores(mean, truth, density, quantiles, transform=transform)
     else:
         scored = regression_scores(mean, truth, density, quantiles, found["levels"])
-        scored |= transform_scores(transform) if steps.any() else {}
+        scored |= transform_scores(transform) if steps is not None else {}
     if not isinstance(likelihood, AbstractDistribution):
         return {"transform": transform}, scored
     count = min(MOST_SIMULATED, samples.num_chains * samples.num_draws)

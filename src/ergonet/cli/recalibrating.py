@@ -120,7 +120,7 @@ def _found(fitted: "Fitted", x: Any, y: Any) -> "ClassCalibration | Levels":
     samples, model = fitted.samples, fitted.model
     if fitted.preprocessing.classes:
         return recalibrate_classes(predict(samples, x, model=model).mean, y)
-    steps = steps_of(model.likelihood, y)
+    steps = steps_of(model.likelihood, y, scaling=fitted.preprocessing)
     return recalibrate_levels(probability_transform(samples, x, y, model=model, steps=steps))
 
 

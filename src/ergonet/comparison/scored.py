@@ -127,12 +127,14 @@ def _predicted(samples: Samples, model: BayesianNetwork, known: Known, x: Any, y
         found = predict(samples, x, model=model, levels=(), y=y)
     else:
         found = predict_in_units(samples, x, model=model, preprocessing=scaling, levels=(), y=y)
-    is_classes = model.likelihood.is_classification
+    ends = None
+    if not model.likelihood.is_classification:
+        ends = cumulative(samples, x, y, model=model, steps=steps_of(model.likelihood, y, scaling=scaling))
     return _Predicted(
         weight=float(np.sum(samples.weights())),
         log_density=np.asarray(found.log_density, np.float64),
         mean=np.asarray(found.mean, np.float64),
-        ends=None if is_classes else cumulative(samples, x, y, model=model, steps=steps_of(model.likelihood, y)),
+        ends=ends,
     )
 
 

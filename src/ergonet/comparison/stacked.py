@@ -17,7 +17,7 @@ from ergonet.draws.durable import write_json
 from ergonet.draws.replacement import Claim, Content
 from ergonet.prediction.pit import cumulative
 from ergonet.prediction.predictive import Prediction, sample_predictive
-from ergonet.prediction.units import is_reversed, predict_in_units
+from ergonet.prediction.units import is_reversed, on_network_scale, predict_in_units
 from ergonet.runs import files
 from ergonet.runs.claiming import run_content
 from ergonet.runs.directory import Fitted, RunDirectory
@@ -208,9 +208,9 @@ def _name(number: int) -> str:
 def _reached(one: Fitted, inputs: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Probability of at most `y`, `[rows, targets]`; 0 or 1 on the two sides of what the member holds possible."""
     scaling = one.preprocessing
-    plain = y if scaling.target_transform is None else scaling.target_transform.forward(y)
-    possible = np.isfinite(plain)
-    scaled = (np.where(possible, plain - scaling.target_mean, 0.0) / scaling.target_sd).astype(np.float32)
+    scaled = on_network_scale(y, scaling)
+    possible = np.isfinite(scaled)
+    scaled = np.where(possible, scaled, 0.0).astype(np.float32)
     reached = cumulative(one.samples, inputs, scaled, model=one.model)[1].T
     reached = 1 - reached if is_reversed(scaling) else reached
     return np.where(possible, reached, y > scaling.inverse_target(np.zeros((1, y.shape[1]))))

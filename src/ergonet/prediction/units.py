@@ -122,6 +122,13 @@ def is_reversed(preprocessing: Preprocessing) -> bool:
     return bool((high < low).any())
 
 
+def on_network_scale(y: np.ndarray, preprocessing: Preprocessing) -> np.ndarray:
+    """Targets `[..., targets]` in the user's units on the scale of the network, not finite if they are not possible."""
+    transform = preprocessing.target_transform
+    plain = y if transform is None else transform.forward(y)
+    return (plain - preprocessing.target_mean) / preprocessing.target_sd
+
+
 def _in_units(
     found: Prediction, preprocessing: Preprocessing, factor: np.ndarray, shift: np.ndarray, *, y: Any = None
 ) -> Prediction:

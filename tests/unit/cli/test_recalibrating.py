@@ -14,6 +14,7 @@ from ergonet import MLP, BayesianClassifier, BayesianNetwork, Samples, likelihoo
 from ergonet._errors import RunDirectoryError, SettingError
 from ergonet.cli import recalibrating
 from ergonet.cli.predicting import Columns, _recalibrated
+from ergonet.datasets.learning import unscaled
 from ergonet.prediction.recalibration import ClassCalibration, Levels, from_table, recalibrate_levels
 from ergonet.report import overview
 from ergonet.report.opening import paragraph
@@ -118,7 +119,8 @@ def test_intervals_around_grades_are_judged_by_their_steps(tmp_path):
     table = pd.DataFrame({"x": x, "y": np.round(x + 0.25 * random.normal(size=x.size))})
     table.to_csv(tmp_path / "grades.csv", index=False)
     settings = SimpleNamespace(data=SimpleNamespace(weights=None))
-    fitted: Any = SimpleNamespace(samples=samples, preprocessing=Plain(), model=model, settings=settings)
+    units = unscaled({"x": x}, table[["y"]].to_numpy(), task="regression", target_names=("y",))
+    fitted: Any = SimpleNamespace(samples=samples, preprocessing=units, model=model, settings=settings)
     found: Any = recalibrating._found(fitted, *recalibrating._rows(fitted, str(tmp_path / "grades.csv")))
     wanted = np.arange(1, 10) / 10
     np.testing.assert_allclose(found(wanted), wanted, atol=0.03)

@@ -1,10 +1,12 @@
 """Scores and transforms of likelihoods that are not Gaussian; true models have a uniform transform."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -12,6 +14,7 @@ from ergonet import MLP, BayesianNetwork, Samples, likelihoods, priors
 from ergonet._errors import DataError
 from ergonet.comparison.scored import score_rows
 from ergonet.comparison.sources import Known
+from ergonet.datasets import from_table
 from ergonet.prediction.calibration import coverage_curve, rounding_of, transform_coverage
 from ergonet.prediction.pit import ends, probability_transform, steps_of
 from ergonet.prediction.predictive import predict
@@ -82,9 +85,9 @@ def test_the_transform_of_rounded_targets_is_uniform_within_their_steps():
     rng = np.random.default_rng(3)
     x = rng.normal(5, 1, (2000, 1)).astype(np.float32)
     y = np.round(x + 0.4 * rng.normal(size=x.shape))
-    (step,) = steps = steps_of(model.likelihood, y)
-    assert step == 1
-    rounded, continuous = (probability_transform(samples, x, y, model=model, steps=one) for one in (steps, 0.0))
+    steps = steps_of(model.likelihood, y)
+    np.testing.assert_array_equal(steps, [y - 0.5, y + 0.5])
+    rounded, continuous = (probability_transform(samples, x, y, model=model, steps=one) for one in (steps, None))
     assert stats.kstest(rounded[:, 0], "uniform").pvalue > 1e-4
     curve, without = transform_coverage(rounded), transform_coverage(continuous)
     assert curve.mean_gap < 3 * curve.by_chance
@@ -93,13 +96,40 @@ def test_the_transform_of_rounded_targets_is_uniform_within_their_steps():
     assert score_rows(Known(samples, model, None), x, y).figures["calibration"].value == curve.mean_gap
 
 
+@pytest.mark.parametrize("name", ["log", "log1p"])
+def test_steps_are_those_before_a_transform_of_the_targets(name):
+    model = BayesianNetwork(MLP((1, 1)), priors.Normal(1.0), likelihoods.Gaussian(noise=0.4))
+    samples = Samples(np.array([[[1.0, 0.0]]], np.float32), {}, {}, {}, {}, {}, {})  # the output is the input
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(2000, 1)).astype(np.float32)
+    table = pd.DataFrame({"x": x[:20, 0], "y": np.arange(1.0, 21.0)})
+    learned = from_table(table, "y", task="regression", target_transform=name).preprocessing
+    scaling = replace(learned, target_mean=np.array([2.0]), target_sd=np.array([0.5]))
+    y = np.round(scaling.inverse_target(x + 0.4 * rng.normal(size=x.shape)))
+    scaled = scaling.transform_target(y)
+    steps = steps_of(model.likelihood, scaled, scaling=scaling)
+    assert steps is not None
+    np.testing.assert_allclose(scaling.inverse_target(steps), [y - 0.5, y + 0.5], rtol=1e-5)
+    rounded = probability_transform(samples, x, scaled, model=model, steps=steps)
+    assert stats.kstest(rounded[:, 0], "uniform").pvalue > 1e-4
+    figures = score_rows(Known(samples, model, scaling), x, scaled).figures
+    assert figures["calibration"].value == transform_coverage(rounded).mean_gap
+
+
+def test_nothing_is_beyond_an_end_that_is_no_possible_target():
+    likelihood, outputs = likelihoods.Gaussian(noise=0.4), jnp.zeros((1, 2))
+    steps = jnp.array([[[-jnp.inf, jnp.nan]], [[jnp.nan, jnp.inf]]])
+    np.testing.assert_array_equal(ends(likelihood, {}, outputs, outputs, steps), [[[0.0, 0.0]], [[1.0, 1.0]]])
+
+
 def test_rounding_is_the_smallest_distance_of_values_that_repeat():
     assert rounding_of(np.array([1.0, 3.0, 3.0, 3.5])) == 0.5
     assert rounding_of(np.array([1.0, 3.0, 3.5])) == rounding_of(np.ones(3)) == rounding_of(np.zeros(0)) == 0
     targets = np.array([[1.0, 0.1], [2.0, 0.2], [2.0, 0.3]])
-    np.testing.assert_array_equal(steps_of(likelihoods.Gaussian(), targets), [1.0, 0.0])
-    np.testing.assert_array_equal(steps_of(likelihoods.LogNormal(), targets), [0.0, 0.0])
-    np.testing.assert_array_equal(steps_of(likelihoods.Poisson(), targets), [0.0, 0.0])
+    half = np.array([0.5, 0.0])
+    np.testing.assert_array_equal(steps_of(likelihoods.Gaussian(), targets), [targets - half, targets + half])
+    assert steps_of(likelihoods.LogNormal(), targets) is steps_of(likelihoods.Poisson(), targets) is None
+    assert steps_of(None, targets[:, 1]) is None
 
 
 def test_scores_of_counts_are_those_written_out():
