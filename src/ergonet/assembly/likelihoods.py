@@ -106,5 +106,6 @@ def require_task(likelihood: AbstractLikelihood, choice: Any, task: str) -> None
     is_classes = task == "classification"
     if is_other or likelihood.is_classification != is_classes or (task == COUNT and not likelihood.is_discrete):
         raise SettingError(
-            f"`likelihood` {choice!r} is not for {task}. Choose {LIKELIHOODS.listed(task)}, or another `task`."
+            f"`likelihood` {name_of(choice) or choice!r} is not for {task}. Choose {LIKELIHOODS.listed(task)}, or "
+            f"another `--task` (`task` in Python)."
         )

@@ -22,6 +22,7 @@ from ergonet.datasets.row_weights import without_weights
 from ergonet.datasets.splitting import Rows, split_rows
 from ergonet.datasets.suspicion import warn_of_suspects
 from ergonet.datasets.validation import (
+    FOR_A_QUANTITY,
     Label,
     as_float,
     as_labels,
@@ -263,7 +264,7 @@ class _Table:
         if task in ("classification", "count") and self.names[1:]:
             raise DataError(
                 f"`target`: {task} needs exactly one target column, got {len(self.names)}: "
-                f"{shorten(self.names)}. Fit one model per column, or set task='regression'."
+                f"{shorten(self.names)}. Fit one model per column, or {FOR_A_QUANTITY}"
             )
         if task == "classification":
             return as_labels(self.frame[self.names[0]], argument=self.labels)

@@ -17,6 +17,7 @@ from ergonet._checks import is_integer
 from ergonet._errors import DataError, SettingError, shown, suggest, visible
 
 LONG_LIST = 30
+FOR_A_QUANTITY = "set `--task regression` (`task='regression'` in Python) for a quantity."
 _LABEL_ADVICE = "labels must be strings, numbers or true/false."
 Label = str | bool | int | float
 _ROWS: ContextVar[np.ndarray | None] = ContextVar("rows", default=None)
@@ -216,7 +217,7 @@ def check_counts(values: Float[np.ndarray, "rows targets"], *, argument: str, na
         raise DataError(
             f"Column {names[column]!r} of {argument} has {values[row, column]:g} at {row_name(row)}, one of "
             f"{int(bad.any(axis=1).sum())} rows that are not counts: whole numbers of at least 0. Correct or remove "
-            f"them, or set task='regression' for a quantity."
+            f"them, or {FOR_A_QUANTITY}"
         )
 
 
@@ -279,7 +280,7 @@ def label_classes(labels: Sequence[Label], *, argument: str) -> tuple[Label, ...
     if len(classes) == len(labels):
         raise DataError(
             f"{capital(argument)} has as many classes as rows ({len(classes)}): every label is different, "
-            f"the first is {shown(labels[0])}. Choose another column, or set task='regression' for a quantity."
+            f"the first is {shown(labels[0])}. Choose another column, or {FOR_A_QUANTITY}"
         )
     return classes
 

@@ -43,6 +43,9 @@ def rhat(values: Any, weights: Any = None) -> np.ndarray:
 def ess_bulk(values: Any, weights: Any = None) -> np.ndarray:
     """Compute the bulk ESS, the effective sample size for the center of the distribution (Vehtari2021).
 
+    As in ArviZ and Stan, it is at most N log10(N) for N draws of all chains: more than N for anticorrelated draws, and
+    by chance for a few draws.
+
     Args:
         values: draws, ``[chain, draw, quantity]``.
         weights: weight of each draw in averages, ``[chain, draw]``, at least 0; None: all are equal.

@@ -6,6 +6,7 @@ import numpy as np
 
 from ergonet import plots
 from ergonet.datasets.domain import UNUSUAL
+from ergonet.prediction.calibration import rounding_steps
 from ergonet.prediction.trust import (
     ResidualFigures,
     coverages,
@@ -15,6 +16,8 @@ from ergonet.prediction.trust import (
 )
 from ergonet.report import wording
 from ergonet.report.pictures import Picture, draw
+
+COARSE = 0.1  # steps of rounded values, in predictive standard deviations, that intervals notice
 
 
 def residuals(mean: np.ndarray, sd: np.ndarray, truth: np.ndarray, *, name: str, number: int) -> list[Picture]:
@@ -46,11 +49,13 @@ def table(arrays: Any) -> list[dict[str, str]]:
     truth = np.asarray(arrays["truth"], np.float64)
     lines: list[dict[str, str]] = []
     if "quantiles" in arrays:
+        is_coarse = (rounding_steps(truth) > COARSE * np.median(np.asarray(arrays["sd"], np.float64), axis=0)).any()
+        more = "; right intervals of whole or rounded numbers contain more than stated" if is_coarse else ""
         lines += [
             {
                 "name": f"true values inside the {100 * one.nominal:.0f} % interval",
                 "value": f"{100 * one.found:.1f} %",
-                "meaning": f"{100 * one.lower:.1f} % to {100 * one.upper:.1f} % with the chance of these rows",
+                "meaning": f"{100 * one.lower:.1f} % to {100 * one.upper:.1f} % with the chance of these rows{more}",
             }
             for one in coverages(arrays["quantiles"], arrays["levels"], truth)
         ]

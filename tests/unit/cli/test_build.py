@@ -250,7 +250,10 @@ def test_a_settings_file_with_a_wrong_kernel_names_the_setting(line, message, tm
             "a table of a `name` and settings",
         ),
         (lambda: completed({"likelihood": {"noise": 0.0}}), "above 0"),
-        (lambda: completed({"likelihood": {"name": "categorical"}}), "is not for regression"),
+        (
+            lambda: completed({"likelihood": {"name": "categorical"}}),
+            "`likelihood` 'categorical' is not for regression.*`--task`",
+        ),
         (
             lambda: completed({"likelihood": {"name": "bernoulli"}}, preprocessing(classes=("u", "v", "w"))),
             "for 2 classes, but there are 3",

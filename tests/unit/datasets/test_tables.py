@@ -108,7 +108,9 @@ def test_several_targets():
     assert data.y_train.shape == (16, 2)
     assert data.preprocessing.target_names == ("cost", "dose")
     assert data.preprocessing.feature_names == ("age",)
-    with pytest.raises(DataError, match=r"classification needs exactly one target column, got 2"):
+    with pytest.raises(
+        DataError, match=r"classification needs .* got 2.* `--task regression` \(`task='regression'` in P"
+    ):
         from_table(numeric_table(), ["cost", "dose"], task="classification")
 
 

@@ -133,6 +133,10 @@ def test_the_report_has_the_picture_and_the_table():
         f"true values inside the {nominal} % interval" for nominal in (50, 90, 99)
     ]
     assert {"relative error", "rows unlike the training rows"} < set(names)
+    assert not any("rounded" in line["meaning"] for line in found["trust"])
+    whole = one | {"truth": np.round(one["truth"])}
+    (fifty, *_) = section(RunRecord(settings={}, metrics={}, evaluation=whole))["trust"]
+    assert fifty["meaning"].endswith("; right intervals of whole or rounded numbers contain more than stated")
 
 
 def test_the_picture_contains_every_row():
