@@ -89,9 +89,11 @@ class Comparison(Findings):
         return pd.DataFrame(columns, index=pd.Index(self.names, name="model"))
 
     def table(self) -> list[tuple[str, ...]]:
-        """The table as texts: the names of the columns, then a row for each model."""
+        """The table as texts: the names of the columns with entries, then a row for each model."""
         head = ("model", "elpd", "difference", "p", "bad k", "stacking", "pseudo-BMA", "")
-        return [head, *(self._cells(number) for number in range(len(self.names)))]
+        rows = [self._cells(number) for number in range(len(self.names))]
+        columns = [(name, *entries) for name, *entries in zip(head, *rows, strict=True) if any(entries)]
+        return list(zip(*columns, strict=True))
 
     def lines(self) -> list[str]:
         """The table as text."""

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from ergonet._errors import DataError
-from ergonet.datasets.validation import row_name
+from ergonet.datasets.validation import capital, column_name, row_name
 
 FAR = 1e4  # standard deviations, more than the square root of the number of training rows
 
@@ -36,7 +36,7 @@ def check_range(
     if bad.any():
         row, column = (int(one) for one in np.argwhere(bad)[0])
         raise DataError(
-            f"Column {names[column]!r} of {argument} has {encoded[row, column]:g} at {row_name(row)}: "
+            f"{capital(column_name(names[column], argument))} has {encoded[row, column]:g} at {row_name(row)}: "
             "too far from the training rows for float32. Check the value and its unit."
         )
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ergonet._errors import DataError, SettingError, shown
-from ergonet.datasets.validation import row_name
+from ergonet.datasets.validation import capital, column_name, row_name
 
 _NODES = 64  # of the quadrature
 _ROUND_TRIP = 1e-5  # of a user's pair of functions, relative to the size of the value; single precision has 1e-7
@@ -274,7 +274,7 @@ def transformed(
     if not np.isfinite(found).all():
         row, column = (int(one) for one in np.argwhere(~np.isfinite(found))[0])
         raise DataError(
-            f"Column {names[column]!r} of {argument} must be {transform.domain} for `target_transform="
+            f"{capital(column_name(names[column], argument))} must be {transform.domain} for `target_transform="
             f"{transform.name!r}`; {row_name(row)} has {targets[row, column]:g}. Correct the row, or choose another "
             f"transform."
         )

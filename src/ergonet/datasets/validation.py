@@ -53,6 +53,11 @@ def rows_named(rows: Int[np.ndarray, "rows"] | None) -> Generator[None]:
         _ROWS.reset(token)
 
 
+def column_name(name: str, argument: str) -> str:
+    """The name of a column of an argument in messages; that of the argument if it is the column."""
+    return argument if argument == f"`{name}`" else f"column {name!r} of {argument}"
+
+
 def row_name(index: int) -> str:
     """The name of a row in messages, from its index counted from 0."""
     rows = _ROWS.get()
@@ -101,7 +106,7 @@ def check_finite(
     column = int(np.flatnonzero(bad.any(axis=0))[0])
     row = int(np.flatnonzero(bad[:, column])[0])
     if names is not None:
-        label = f"column {names[column]!r} of {argument}"
+        label = column_name(names[column], argument)
     else:
         label = argument if values.ndim == 1 else f"column {column + 1} (counting from 1) of {argument}"
     raise DataError(_bad_entries(label, bad[:, column], matrix[row, column]))
@@ -215,7 +220,7 @@ def check_counts(values: Float[np.ndarray, "rows targets"], *, argument: str, na
     if bad.any():
         row, column = (int(one) for one in np.argwhere(bad)[0])
         raise DataError(
-            f"Column {names[column]!r} of {argument} has {values[row, column]:g} at {row_name(row)}, one of "
+            f"{capital(column_name(names[column], argument))} has {values[row, column]:g} at {row_name(row)}, one of "
             f"{int(bad.any(axis=1).sum())} rows that are not counts: whole numbers of at least 0. Correct or remove "
             f"them, or {FOR_A_QUANTITY}"
         )

@@ -67,7 +67,7 @@ def write_comparison(
                 "that of the best run in nats, with lines of two standard errors. A line that reaches 0 is noise, and "
                 "so is a difference below 4 nats.",
                 "strips": strips(one),
-                "table": _without_empty_columns(one.table()),
+                "table": one.table(),
                 "sentences": [] if one is tables[0] else one.sentences(),
             }
             for one in tables
@@ -78,12 +78,6 @@ def write_comparison(
         "settings": differing(records),
     }
     return replace_page(Path(path), fill("comparison.html", content))
-
-
-def _without_empty_columns(table: Sequence[Sequence[str]]) -> list[list[str]]:
-    """A table with a header, without the columns that have nothing below it."""
-    kept = [any(row[column] for row in table[1:]) for column in range(len(table[0]))]
-    return [[cell for cell, is_kept in zip(row, kept, strict=True) if is_kept] for row in table]
 
 
 def on_one_scale(ends: Sequence[tuple[float, float]]) -> Callable[[float], float]:

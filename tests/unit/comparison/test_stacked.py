@@ -216,5 +216,6 @@ def test_runs_of_weighted_rows_are_compared_by_held_out_rows(tmp_path, monkeypat
         f"\n{names[0]}  {-np.log(preprocessing.target_sd[0]) * weights.sum():.2f} \N{PLUS-MINUS SIGN} 0.10\n"
         in answer.output
     )  # a row counts by its weight
-    assert "\n\nheld-out rows, 4 rows, nats; larger is better\n" in answer.output
+    assert "\n\nheld-out rows, 4 rows, nats; larger is better\nmodel" in answer.output
+    assert "bad k" not in answer.output
     assert answer.output.endswith(f"Stacked predictor of 1 run, weighted by held-out rows: {tmp_path / 'stack'}\n")

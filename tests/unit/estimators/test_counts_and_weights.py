@@ -98,7 +98,7 @@ def test_counts_are_predicted_in_their_own_unit(tmp_path):
 
 def test_what_is_no_count_is_named():
     x, y = rows()
-    with pytest.raises(DataError, match=r"'y' of `y` has 0.5 at data row 4 .*one of 1 rows that are not counts"):
+    with pytest.raises(DataError, match=r"^`y` has 0.5 at data row 4 .*one of 1 rows that are not counts"):
         BayesianCountRegressor(**SHORT).fit(x, np.where(np.arange(40) == 3, 0.5, y))
 
 

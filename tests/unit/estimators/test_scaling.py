@@ -77,7 +77,7 @@ def test_constant_columns_are_left_out_with_a_warning(plain):
         ({}, np.ones((40, 2)), Y, "All 2 input columns are constant over the training rows: 'x0'"),
         ({}, X, np.ones(40), "Target column 'y' is constant"),
         ({"standardize": False}, X * [1.0, 1e200], Y, "Column 'x1' of `X` has .*e\\+.* too far"),
-        ({"standardize": False}, X, Y * 1e200, "Column 'y' of `y` has .*e\\+.* too far"),
+        ({"standardize": False}, X, Y * 1e200, "^`y` has .*e\\+.* too far"),
         ({"standardize": False}, X * [1.0, 1e-60], Y, "Column 'x1' has values from .* all .*0 in single precision"),
         ({"standardize": False}, X, 1e9 + 1e-3 * Y, "Column 'y' has values from .* all 1e\\+09 in single precision"),
     ],
@@ -97,12 +97,6 @@ def test_an_extreme_value_is_named():
     x[6, 1] = 1e12
     with pytest.warns(UserWarning, match=r"Column 'x1' has 1e\+12 at data row 7 \(counting from 1\), but half of its"):
         regressor().fit(x, Y)
-
-
-def test_columns_of_the_same_name_are_numbered():
-    estimator = regressor()
-    estimator.feature_names_in_ = np.array(["a", "a"], dtype=object)  # which some versions of scikit-learn allow
-    assert estimator._columns(2) == ["x0", "x1"]
 
 
 def test_estimators_saved_as_means_and_standard_deviations_are_read(plain, tmp_path):
