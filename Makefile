@@ -78,7 +78,7 @@ coverage: $(COVERAGE_STAMP)  ## statements that the quick tests run; writes docs
 lint: $(STAMP)  ## style, types, layers and limits
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/pyright
+	$(BIN)/pyright --threads $(WORKERS)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_limits.py
 
