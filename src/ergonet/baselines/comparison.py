@@ -17,7 +17,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from ergonet.baselines.boosting import BOOSTING, BoostedTrees, boosting
 from ergonet.baselines.forecast import SMALLEST, Forecast, LeftOutError, Rows, inputs_of
-from ergonet.baselines.linear import LinearBaseline, logistic, ridge
+from ergonet.baselines.linear import LinearBaseline, logistic, poisson, ridge
 from ergonet.datasets.dataset import Dataset
 from ergonet.prediction.calibration import standard_error
 from ergonet.prediction.pit import between, steps_of
@@ -87,16 +87,19 @@ def fit_baselines(dataset: Dataset, *, seconds: float) -> Baselines:
     return Baselines(tuple(fitted), tuple(left_out))
 
 
-def fit_linear(rows: Rows, *, seconds: float) -> LinearBaseline:
-    """Fit ridge or logistic regression alone, to as many rows as that takes a second or so.
+def fit_linear(rows: Rows, *, seconds: float, is_of_counts: bool = False) -> LinearBaseline:
+    """Fit ridge, logistic or Poisson regression alone, to as many rows as that takes a second or so.
 
     Args:
         rows: the training rows.
-        seconds: for the choice of a penalty.
+        seconds: for the choice of the penalty of a logistic regression.
+        is_of_counts: whether the targets are counts.
     """
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
+        if is_of_counts:
+            return poisson(_affordable(rows))
         if not rows.num_classes:
             return _ridge(rows)
         return _logistic(rows, began=time.perf_counter(), seconds=seconds / LINEAR_SHARE)

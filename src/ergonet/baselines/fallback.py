@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ergonet._errors import TimeLimitError
-from ergonet.assembly.likelihoods import COUNT
+from ergonet.assembly.likelihoods import COUNT, OF_COUNTS
 from ergonet.assembly.settings import ModelSettings
 from ergonet.baselines.comparison import fit_linear
 from ergonet.baselines.forecast import Rows
@@ -47,22 +47,26 @@ class Fallback:
         """The settings of the model whose coordinates the draws are, from those of the fit."""
         if self.linear is None:
             return settings
-        sd = self.linear.error_sd
-        likelihood = "categorical" if sd is None else "gaussian" if len(sd) == 1 else "heteroscedastic-gaussian"
         return replace(
             settings,
             network=replace(settings.network, hidden=(), bias=True, direct=False),
             prior={"name": "normal"},
-            likelihood={"name": likelihood},
+            likelihood=_likelihood(self.linear),
         )
 
 
+def _likelihood(linear: LinearBaseline) -> dict[str, Any]:
+    if linear.dispersion is not None:
+        return {"name": OF_COUNTS, "unit": 1.0, "dispersion": linear.dispersion}
+    sd = linear.error_sd
+    return {"name": "categorical" if sd is None else "gaussian" if len(sd) == 1 else "heteroscedastic-gaussian"}
+
+
 def fall_back(error: TimeLimitError, rows: Rows, *, task: str, seed: int, levels: tuple[int, ...] = ()) -> Fallback:
-    """The chains where a warm start has left them, or else ridge or logistic regression.
+    """The chains where a warm start has left them, or else ridge, logistic or Poisson regression.
 
     Args:
-        error: of a run without draws; raised if there is no warm start and `task` is count: neither regression gives
-            probabilities of counts.
+        error: of a run without draws.
         rows: the training rows.
         task: that of the fit.
         seed: seed of the run.
@@ -78,10 +82,9 @@ def fall_back(error: TimeLimitError, rows: Rows, *, task: str, seed: int, levels
             else "one network that the warm start found"
         )
         return Fallback(_samples(np.asarray(states)[:, None], "warm start", what, seed=seed), None)
-    if task == COUNT:
-        raise error
     plain = rows.x.shape[1] - sum(levels)
-    linear = fit_linear(replace(rows, x=rows.x[:, :plain] if plain else np.zeros((len(rows.x), 1))), seconds=SECONDS)
+    without = replace(rows, x=rows.x[:, :plain] if plain else np.zeros((len(rows.x), 1)))
+    linear = fit_linear(without, seconds=SECONDS, is_of_counts=task == COUNT)
     blank = np.zeros((len(linear.coefficients), sum(levels)))
     linear = replace(linear, coefficients=np.concatenate([linear.coefficients[:, :plain], blank], axis=1))
     what = f"{linear.name} without columns of many categories" if levels else linear.name

@@ -1,4 +1,4 @@
-"""Linear baselines of a table: ridge regression and logistic regression, with a penalty that held-out rows choose."""
+"""Linear baselines of a table: ridge, logistic and Poisson regression, with a penalty that held-out rows choose."""
 
 import time
 import warnings
@@ -12,7 +12,9 @@ from ergonet.baselines.forecast import Forecast, Rows, held_out_log_loss, of_all
 
 RIDGE_PENALTIES = tuple(10.0 ** (step / 2) for step in range(-6, 13))
 LOGISTIC_STRENGTHS = (1.0, 0.1, 0.01, 10.0)  # C, the inverse of the penalty; the first is scikit-learn's default
+POISSON_PENALTIES = (1e-4, 1e-2, 1.0)
 NUM_FOLDS = 3
+LEAST_DISPERSION = 1e-4
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class LinearBaseline:
         coefficients: `[output, feature]`, on the network's scale.
         intercepts: `[output]`.
         error_sd: standard deviation of the error of a new row `[target]`, on the network's scale; None: the outputs
-            are logits of classes.
+            are logits of classes, or log means of counts.
+        dispersion: of counts, whose variance is m + dispersion m^2 if their mean is m; None: there are none.
     """
 
     name: str
@@ -35,9 +38,10 @@ class LinearBaseline:
     coefficients: Float[np.ndarray, "outputs features"]
     intercepts: Float[np.ndarray, "outputs"]
     error_sd: Float[np.ndarray, "outputs"] | None
+    dispersion: float | None = None
 
     def forecast(self, x: np.ndarray) -> Forecast:
-        """The predictive distribution of each row of `x` `[rows, features]`."""
+        """The predictive distribution of each row of `x` `[rows, features]`; not of counts."""
         outputs = np.asarray(x, np.float64) @ self.coefficients.T + self.intercepts
         if self.error_sd is not None:
             return Forecast(outputs, self.error_sd)
@@ -97,4 +101,30 @@ def _logistic(rows: Rows, strength: float) -> LinearBaseline:
         coefficients=of_all_classes(coefficients, model.classes_, rows.num_classes, blank=0.0),
         intercepts=of_all_classes(intercepts, model.classes_, rows.num_classes, blank=-np.log(len(rows.x) + 1.0)),
         error_sd=None,
+    )
+
+
+def poisson(rows: Rows) -> LinearBaseline:
+    """Poisson regression, with the dispersion of a negative binomial distribution from its errors on held-out folds.
+
+    The dispersion is that by which the squared errors have the expected mean (a moment estimator).
+    """
+    from sklearn.linear_model import PoissonRegressor
+    from sklearn.model_selection import GridSearchCV, cross_val_predict
+
+    counts, given = rows.y[:, 0], {"sample_weight": rows.relative_weights}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of convergence: the fit is taken as it is
+        search: Any = GridSearchCV(PoissonRegressor(), {"alpha": POISSON_PENALTIES}, cv=NUM_FOLDS)
+        model = search.fit(rows.x, counts, **given).best_estimator_
+        means = np.asarray(cross_val_predict(model, rows.x, counts, cv=NUM_FOLDS, params=given))
+    excess = rows.mean((counts - means) ** 2 - means) / rows.mean(means**2)
+    return LinearBaseline(
+        name="Poisson regression",
+        says=f"penalty {model.alpha:g} by {NUM_FOLDS}-fold cross-validation, dispersion by its errors",
+        num_train=len(rows.x),
+        coefficients=model.coef_[None],
+        intercepts=np.atleast_1d(model.intercept_),
+        error_sd=None,
+        dispersion=max(float(excess), LEAST_DISPERSION),
     )

@@ -8,6 +8,7 @@ from signal import SIGINT
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import ErgonetError, TimeLimitError
+from ergonet.assembly.likelihoods import COUNT
 from ergonet.assembly.settings import Settings
 from ergonet.cli import evaluation, signals
 from ergonet.cli.finishing import finish
@@ -74,7 +75,7 @@ def fall_back(
 
 def _evaluated(found: "Fallback", settings: Settings, dataset: "Dataset") -> evaluation.Evaluation:
     """Test scores; there are no diagnostics, because there are no draws."""
-    if found.linear is not None:
+    if found.linear is not None and dataset.task != COUNT:
         return evaluation.evaluate_linear(found.linear, dataset)
     from ergonet.assembly import build
 

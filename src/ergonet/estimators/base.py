@@ -104,7 +104,8 @@ class BayesianEstimator(BaseEstimator):
         "Seconds after which `fit` stops and keeps the draws that every chain has, with a warning; None: no limit. "
         "Compilation counts. If all counts and `start` are left as they are, a short probe chooses chains, warm-up and "
         "draws that fit. Without a draw of every chain, predictions are those of the networks that `start` has "
-        "found, or else of ridge or logistic regression; the warning and `samples_.about['fallback']` say which.",
+        "found, or else of ridge, logistic or Poisson regression; the warning and `samples_.about['fallback']` say "
+        "which.",
     )
     standardize: bool | Any = parameter(
         True, "Scale inputs, and targets of a regressor, to mean 0 and sd 1 on the training rows."

@@ -64,10 +64,21 @@ def test_networks_of_a_warm_start_are_used_if_they_are_finite(is_finite):
     assert fallback.fall_back(error, Rows(X, CLASSES, 3), task="classification", seed=7).linear is not None
 
 
-def test_counts_without_a_warm_start_have_no_fallback():
-    error = TimeLimitError("too slow")
-    with pytest.raises(TimeLimitError, match="too slow"):
-        fallback.fall_back(error, Rows(X, CLASSES[:, None].astype(float), 0), task="count", seed=7)
+def test_counts_are_predicted_by_a_negative_binomial_around_a_poisson_regression():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(3000, 3))
+    means = np.exp(1.0 + x @ [0.5, -0.3, 0.0])
+    counts = rng.negative_binomial(2.0, 2.0 / (2.0 + means)).astype(float)  # a dispersion of 1 / 2
+    rows = Rows(x, counts[:, None], 0, rng.uniform(0.5, 2.0, size=3000))
+    found = fallback.fall_back(TimeLimitError("too slow"), rows, task="count", seed=7)
+    model = build.model(found.settings(ModelSettings()), Task("count", 3, 1, (1.0,)))
+    prediction = predict(found.samples, x[:50].astype(np.float32), model=model, y=counts[:50, None])
+    assert "These are predictions of Poisson regression, not of draws" in found.sentence
+    np.testing.assert_allclose(prediction.mean[:, 0], means[:50], rtol=0.2)
+    assert prediction.sd is not None
+    np.testing.assert_allclose(prediction.sd[:, 0] ** 2, means[:50] + means[:50] ** 2 / 2, rtol=0.4)
+    assert prediction.log_density is not None
+    assert np.isfinite(prediction.log_density).all()
 
 
 @pytest.mark.parametrize("columns", [["a", "city"], ["city"]])
