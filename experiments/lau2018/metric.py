@@ -79,7 +79,7 @@ def label(prior: str, metric: str) -> str:
 
 
 def runs(size: Size) -> list[Run]:
-    """The runs of a size; costly ones are shortened, and left out of a quick run."""
+    """The runs of a size; costly ones are shortened, and left out of quick and smoke runs."""
     is_quick = size.mode == "quick"
     found = []
     for prior, (chosen, by_metric) in GIVEN.items():
@@ -87,7 +87,7 @@ def runs(size: Size) -> list[Run]:
             run = Run(label(prior, metric), KERNELS[metric], priors=chosen, source=source)
             share = 1.0 if prior == NORMAL else QUICK_LEARNED_SHARE if is_quick else LEARNED_SHARE
             if metric == DENSE:
-                if is_quick and prior != NORMAL:
+                if size.mode != "full" and prior != NORMAL:
                     continue
                 share = QUICK_DENSE_SHARE if is_quick else share * DENSE_SHARE
                 run = replace(run, most_chains=DENSE_CHAINS)

@@ -74,6 +74,7 @@ PROBLEMS = (
     Problem("diabetes", 20, bias=True, num_rows=221),
     Problem("diabetes", 20, bias=True, num_rows=221, noise=KNOWN_NOISE),
 )
+SMOKE_PROBLEMS = (PROBLEMS[0], PROBLEMS[2])  # classes, and numbers
 
 
 def label(problem: Problem, temperature: float, form: str) -> str:
@@ -124,7 +125,7 @@ def rows(size: Size) -> list[tuple[Problem, float, str]]:
     temperatures = IN_SMOKE if size.mode == "smoke" else TEMPERATURES
     return [
         (problem, temperature, form)
-        for problem in PROBLEMS
+        for problem in (SMOKE_PROBLEMS if size.mode == "smoke" else PROBLEMS)
         for form in FORMS
         for temperature in temperatures
         if temperature != 1 or form == FORMS[0]
@@ -138,7 +139,11 @@ def cases(size: Size) -> list[Case]:
 
 def judge(table: Table) -> Sequence[Claim]:
     """Whether a colder posterior predicts better, for each problem and form."""
-    return [_of(table, problem, form) for form in FORMS for problem in PROBLEMS]
+    return [_of(table, problem, form) for form in FORMS for problem in _problems(table)]
+
+
+def _problems(table: Table) -> list[Problem]:
+    return [one for one in PROBLEMS if label(one, 1.0, FORMS[0]) in table.labels]
 
 
 def _of(table: Table, problem: Problem, form: str) -> Claim:
@@ -175,8 +180,9 @@ def limit_of(count: int) -> float:
 def draw(table: Table, folder: Path) -> Mapping[str, str]:
     """Draw the log score against the temperature, a panel for each problem."""
     file = "cold-posteriors.png"
-    figure, panels = new_figure(13.5, 3.7, columns=len(PROBLEMS))
-    for axes, problem in zip(panels, PROBLEMS, strict=True):
+    problems = _problems(table)
+    figure, panels = new_figure(13.5, 3.7, columns=len(problems))
+    for axes, problem in zip(panels, problems, strict=True):
         for form, color, style, shift in zip(FORMS, (OURS, OTHER), ("o-", "s--"), (0.96, 1.04), strict=True):
             known = [one for one in TEMPERATURES if label(problem, one, form) in table.labels]
             apart = [

@@ -1,5 +1,7 @@
 """Weights of the rows of a table: rows of weight 0, and their column in test tables."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
