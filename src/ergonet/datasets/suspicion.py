@@ -1,4 +1,7 @@
-"""Columns that look wrong, named before a fit: identifiers and row numbers, copies, and leaks of the target."""
+"""Columns that look wrong, named before a fit.
+
+Identifiers and row numbers, copies, leaks of the target, and names of categories that look like one written twice.
+"""
 
 import hashlib
 import warnings
@@ -8,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from ergonet._errors import shown
 from ergonet.datasets.kinds import CATEGORICAL, NUMERIC
 from ergonet.datasets.validation import shorten
 
@@ -35,6 +39,10 @@ def warn_of_suspects(
     _warn(dict.fromkeys(rows, "numbers its rows like an identifier, which says nothing about new rows"))
     _warn({name: f"holds the same as column {first!r}, and one is enough" for name, first in _copies(codes).items()})
     is_label = isinstance(target, list)
+    for name in [name for name in codes if kinds[name] == CATEGORICAL]:
+        _warn_of_spellings(name, columns[name].tolist())
+    if is_label:
+        _warn_of_spellings(target_names[0], target)
     answers = _codes(np.array(target, dtype=object))[:, None] if is_label else np.asarray(target)
     for name, answer in zip(target_names, answers.T, strict=True) if len(codes) > 1 else ():
         leaks = [one for one, code in codes.items() if _follows(code, answer)]
@@ -55,6 +63,21 @@ def _warn(said: Mapping[str, str]) -> None:
             UserWarning,
             stacklevel=4,
         )
+
+
+def _warn_of_spellings(name: str, entries: Sequence[Any]) -> None:
+    """Warn of the first two categories of a column that differ in nothing but blanks or case."""
+    first: dict[str, str] = {}
+    for entry in sorted({one for one in entries if isinstance(one, str)}):
+        earlier = first.setdefault(" ".join(entry.casefold().split()), entry)
+        if earlier != entry:
+            warnings.warn(
+                f"Column {name!r} has {shown(earlier)} and {shown(entry)}, which differ only in blanks or case, as two "
+                "categories. Write them alike if they are one.",
+                UserWarning,
+                stacklevel=4,
+            )
+            return
 
 
 def _codes(column: np.ndarray) -> Float[np.ndarray, "rows"]:

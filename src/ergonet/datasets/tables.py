@@ -233,7 +233,9 @@ class _Table:
             raise DataError(f"`target` must name at least one column, each only once, got {list(targets)}.")
         for name in targets:
             if name not in names:
-                raise DataError(f"`target`: {argument} has no column {name!r}. {nearest(name, names)}")
+                are_several = "," in name and {one.strip() for one in name.split(",")} <= set(names)
+                hint = "Give `--target` (a list in Python) for each of them." if are_several else nearest(name, names)
+                raise DataError(f"`target`: {argument} has no column {name!r}. {hint}")
         if len(names) == len(targets):
             raise DataError(
                 f"{capital(argument)} has no input columns besides the target: {shorten(names)}. "

@@ -99,3 +99,14 @@ def test_a_rare_class_is_not_explained_by_columns_of_noise():
 def test_a_leak_with_a_missing_entry_is_named():
     column = np.where(np.arange(ROWS) == 5, np.nan, np.exp(3 * PLAIN["y"]))
     assert any(one.startswith("Column 'leak' alone explains") for one in said(PLAIN.assign(leak=column)))
+
+
+@pytest.mark.parametrize("other", ["Up", " up", "up "])
+def test_categories_that_differ_only_in_blanks_or_case_are_named(other):
+    spelled = PLAIN["label"].where(np.arange(ROWS) % 7 > 0, PLAIN["label"].replace("up", other))
+    one, two = sorted(("up", other))
+    expected = f"has {one!r} and {two!r}, which differ only in blanks or case, as two categories."
+    (found,) = said(PLAIN.assign(label=spelled), "label")
+    assert found.startswith(f"Column 'label' {expected}")
+    (found,) = said(PLAIN.assign(trend=spelled.to_numpy()[::-1]))
+    assert found.startswith(f"Column 'trend' {expected}")

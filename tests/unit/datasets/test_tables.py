@@ -202,6 +202,7 @@ def labeled(labels: list) -> pd.DataFrame:
     ("frame", "target", "message"),
     [
         (numeric_table(), "csot", r"the table has no column 'csot'\. Did you mean 'cost'"),
+        (numeric_table(), "cost, dose", r"no column 'cost, dose'\. Give `--target` \(a list in Python\) for each"),
         (numeric_table(), "COST", r"the table has no column 'COST'\. Did you mean 'cost'"),
         (numeric_table(), "price", r"the table has no column 'price'\..*Known: age, cost, dose"),
         (numeric_table(), [], r"`target` must name at least one column"),
