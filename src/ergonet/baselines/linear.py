@@ -15,6 +15,7 @@ LOGISTIC_STRENGTHS = (1.0, 0.1, 0.01, 10.0)  # C, the inverse of the penalty; th
 POISSON_PENALTIES = (1e-4, 1e-2, 1.0)
 NUM_FOLDS = 3
 LEAST_DISPERSION = 1e-4
+_TINY = 1e-6
 
 
 @dataclass(frozen=True)
@@ -110,15 +111,16 @@ def poisson(rows: Rows) -> LinearBaseline:
     The dispersion is that by which the squared errors have the expected mean (a moment estimator).
     """
     from sklearn.linear_model import PoissonRegressor
-    from sklearn.model_selection import GridSearchCV, cross_val_predict
+    from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 
-    counts, given = rows.y[:, 0], {"sample_weight": rows.relative_weights}
+    counts, given = rows.y[:, 0] + _TINY, {"sample_weight": rows.relative_weights}  # so that no fold has only zeros
+    folds = KFold(min(NUM_FOLDS, len(rows.x)), shuffle=True, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of convergence: the fit is taken as it is
-        search: Any = GridSearchCV(PoissonRegressor(), {"alpha": POISSON_PENALTIES}, cv=NUM_FOLDS)
+        search: Any = GridSearchCV(PoissonRegressor(), {"alpha": POISSON_PENALTIES}, cv=folds)
         model = search.fit(rows.x, counts, **given).best_estimator_
-        means = np.asarray(cross_val_predict(model, rows.x, counts, cv=NUM_FOLDS, params=given))
-    excess = rows.mean((counts - means) ** 2 - means) / rows.mean(means**2)
+        means = np.asarray(cross_val_predict(model, rows.x, counts, cv=folds, params=given), np.float64)
+        excess = rows.mean((counts - means) ** 2 - means) / rows.mean(means**2)
     return LinearBaseline(
         name="Poisson regression",
         says=f"penalty {model.alpha:g} by {NUM_FOLDS}-fold cross-validation, dispersion by its errors",
@@ -126,5 +128,5 @@ def poisson(rows: Rows) -> LinearBaseline:
         coefficients=model.coef_[None],
         intercepts=np.atleast_1d(model.intercept_),
         error_sd=None,
-        dispersion=max(float(excess), LEAST_DISPERSION),
+        dispersion=max(excess, LEAST_DISPERSION) if np.isfinite(excess) else 1.0,
     )

@@ -41,7 +41,10 @@ from ergonet.datasets.validation import (
 
 _CURRENCY = r"(?:[A-Z]{1,2})?[$¢£¥€₣₤₦₩₪₫₱₹₺₽₿]|CHF|EUR|GBP|JPY|USD"
 _NUMBER = r"(?:\d+(?:[.,'\u2019 \u00a0\u202f\u2009]\d{3})+|\d+)(?:[.,]\d*)?|[.,]\d+"
-_WRITTEN = re.compile(rf"[+-]?\s*({_CURRENCY})?\s*[+-]?(?:{_NUMBER})\s*([^\d\s.,:;_+\-()'\u2019]{{1,6}})?")
+_WRITTEN = re.compile(rf"[+-]?\s*(?:({_CURRENCY})\s*)?[+-]?(?:{_NUMBER})\s*([^\d\s.,:;_+\-()'\u2019]{{1,6}})?")
+_LONGEST_NUMBER = 40  # characters
+_ORDINALS = ("st", "nd", "rd", "th")
+_FEWEST_OF_SIGN, _FEWEST_OF_LETTERS = 3, 21  # different texts; fewer, such as 2D and 3D or 1 to 5 stars, are names
 _LEVELS = f"{ORDINAL}:"
 PLAIN_NUMBERS = (
     "Write plain numbers with a decimal point, without a currency or percent sign, a unit or marks between thousands"
@@ -218,20 +221,26 @@ def _kind_of_texts(name: str, values: np.ndarray, argument: str) -> str:
 def row_of_written_number(column: np.ndarray) -> int | None:
     """The first row with a number that is written with a decimal comma, a mark between thousands, or a unit.
 
-    None unless most entries are such numbers, all with the same unit or with none; with a unit, at least three of them
-    have to differ, since two, such as 2D and 3D, are names.
+    None unless most entries are such numbers, all with the same unit or with none. With a unit, many of them have to
+    differ, and texts that all differ must not end in the same letter, since those are names.
     """
     entries = column.tolist()
     texts = {row: one.strip() for row, one in enumerate(entries) if isinstance(one, str) and not _is_number(one)}
     units = {
-        row: "".join(filter(None, found.groups())) for row, one in texts.items() if (found := _WRITTEN.fullmatch(one))
+        row: "".join(filter(None, found.groups()))
+        for row, one in texts.items()
+        if len(one) <= _LONGEST_NUMBER and (found := _WRITTEN.fullmatch(one)) and found[2] not in _ORDINALS
     }
     [(common, _)] = Counter(filter(None, units.values())).most_common(1) or [("", 0)]
     rows = [row for row, unit in units.items() if unit in ("", common)]
     plain = sum(map(_is_number, entries))
     if 2 * (len(rows) + plain) <= sum(not is_missing(one) for one in entries) or not rows:
         return None
-    return None if common and len({texts[row] for row in rows}) < 3 else rows[0]
+    if not common:
+        return rows[0]
+    different, is_word = len({texts[row] for row in rows}), common.isalpha() and not re.fullmatch(_CURRENCY, common)
+    is_name = is_word and len(common) == 1 and different == len(rows)
+    return None if is_name or different < (_FEWEST_OF_LETTERS if is_word else _FEWEST_OF_SIGN) else rows[0]
 
 
 def share_of_numbers(column: np.ndarray) -> float:

@@ -100,7 +100,7 @@ def parts_of(days: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "rows parts"]
 
 def _may_be_date(entry: Any) -> bool:
     text = entry.strip() if isinstance(entry, str) else ""
-    return (8 if text.isdigit() else 6) <= len(text) <= 35 and text[:1].isdigit()
+    return (6 if text.count("/") == 2 else 8) <= len(text) <= 35 and text[:1].isdigit()  # 8.1.10 may be a version
 
 
 def _local(text: str) -> str:

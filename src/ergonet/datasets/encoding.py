@@ -188,7 +188,7 @@ def labels_of(values: Any, *, column: str, argument: str, refuses: bool) -> Sequ
         DataError: An entry is no category, or is a float of which nobody knows which whole number it was.
     """
     array = np.asarray(values)
-    if array.dtype.kind == "f" and (beyond := np.abs(array) >= EXACT).any():
+    if array.dtype.kind == "f" and (beyond := (np.abs(array) >= EXACT) & np.isfinite(array)).any():
         row = int(np.argmax(beyond))
         raise DataError(
             f"Column {column!r} of {argument} has {array[row]:.17g} at {row_name(row)}, a float so large that several "

@@ -180,15 +180,15 @@ def _sniff(lines: list[str], delimiters: Sequence[str]) -> str | None:
         split = _records(lines, delimiter)
         width = len(split[0])
         is_regular = width > 1 and len({len(fields) for fields in split}) == 1
-        share = _share_of_numbers(split) if is_regular else 0.0
+        share = _share_of_numbers(split, with_blanks=SPACE not in delimiters) if is_regular else 0.0
         if width > 1 and (is_regular, share, width) > best_score:
             best, best_score = delimiter, (is_regular, share, width)
     return best
 
 
-def _share_of_numbers(split: list[list[str]]) -> float:
+def _share_of_numbers(split: list[list[str]], *, with_blanks: bool) -> float:
     fields = list(itertools.chain.from_iterable(split))
-    return sum(map(is_numeric, fields)) / len(fields)
+    return sum(is_numeric(one) and (with_blanks or len(one.split()) == 1) for one in fields) / len(fields)
 
 
 def _records(lines: list[str], delimiter: str) -> list[list[str]]:

@@ -65,15 +65,22 @@ def text_blocks(file: Path, suffix: str, rows: int) -> Iterator[pd.DataFrame]:
 
 
 def _parsed(stream: Any, file: Path, layout: Layout) -> pd.DataFrame:
-    """The whole table; pandas reads it in parts, and all at once only if they disagree about the type of a column."""
+    """The whole table, which pandas reads in parts, or all at once if they may disagree about the type of a column."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.DtypeWarning)
         with suppress(pd.errors.DtypeWarning):
-            return pd.read_csv(stream, **_arguments(layout))
+            table = pd.read_csv(stream, **_arguments(layout))
+            if not any(_may_be_rounded(table[name]) for name in table.columns):
+                return table
     size = stream.seek(0, io.SEEK_END)  # of the text, which is then in memory beside the table
-    check_decompressed(size, file=f"{file}, in which a column holds both numbers and texts,")
+    check_decompressed(size, file=f"{file}, in which a column holds both numbers and texts, or huge numbers,")
     stream.seek(0)
     return pd.read_csv(stream, **_arguments(layout), low_memory=False)
+
+
+def _may_be_rounded(column: Any) -> bool:
+    """Whether whole numbers of some parts were so large that they became floats beside smaller ones."""
+    return column.dtype == "float64" and bool(column.abs().max() >= 2**63)
 
 
 def _layout(stream: io.BufferedIOBase, file: Path, suffix: str) -> Layout:

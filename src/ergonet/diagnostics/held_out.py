@@ -36,7 +36,7 @@ def judge_members(metrics: Mapping[str, Any]) -> list[Finding]:
 def are_unjudged(metrics: Mapping[str, Any]) -> bool:
     """Whether chains with a warm start are in different modes, and no held-out rows say whether they are settled."""
     is_ensemble = bool(metrics.get("warm_start")) and number(metrics, "num_chains") >= FEWEST_MEMBERS
-    is_apart = bool((metrics.get("diagnostics") or {}).get("chains_apart"))
+    is_apart = bool((metrics.get("diagnostics") or {}).get("chains_apart", True))  # older runs do not know
     return is_ensemble and is_apart and not metrics.get("ensemble")
 
 

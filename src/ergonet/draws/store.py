@@ -235,7 +235,7 @@ class ZarrStore(AbstractResumableStore):
                         f"{fault} The run cannot be continued without it. Restore this file from a backup, or run "
                         f"again in another folder."
                     )
-                array.discard_damaged(chain, count)
+            array.discard_damaged(counts)
 
     def _create(self, name: str, shape: tuple[int, ...], dtype: np.dtype, chunks: Any = "auto") -> Any:
         import zarr

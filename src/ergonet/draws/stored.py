@@ -155,13 +155,13 @@ class StoredArray:
         block = (num_draws - 1) // size
         return block * size, [(chain, block, *(0,) * (self.ndim - 2)) for chain in range(len(self))]
 
-    def discard_damaged(self, chain: int, num_draws: int) -> None:
-        """Remove damaged chunks of a chain without any of its first `num_draws` draws, so that others can be written.
+    def discard_damaged(self, counts: Sequence[int]) -> None:
+        """Remove damaged chunks without any of the first draws of a chain, `counts`, so that others can be written.
 
         They are of a run that was cut off after its last checkpoint.
         """
         for block in self._existing():
-            if block[0] == chain and block[1] * self._array.chunks[1] >= num_draws and self.fault(block) is not None:
+            if block[1] * self._array.chunks[1] >= counts[block[0]] and self.fault(block) is not None:
                 (self._path / chunk_name(block, self._separator)).unlink(missing_ok=True)
 
     def checksums(self) -> list[int | None]:

@@ -81,6 +81,23 @@ def test_counts_are_predicted_by_a_negative_binomial_around_a_poisson_regression
     assert np.isfinite(prediction.log_density).all()
 
 
+def test_counts_in_the_order_of_their_groups_have_the_dispersion_of_any_other_order():
+    groups = np.repeat(np.arange(3), 100)
+    counts = np.random.default_rng(5).poisson(np.array([2.0, 10.0, 50.0])[groups])[:, None].astype(float)
+    rows = Rows((groups[:, None] == np.arange(3)) * 2.0, counts, 0)
+    linear = fallback.fall_back(TimeLimitError("too slow"), rows, task="count", seed=7).linear
+    assert linear is not None
+    assert linear.dispersion is not None
+    assert linear.dispersion < 0.05
+
+
+@pytest.mark.parametrize("counts", [[0, 3], [0] * 9, [0] * 8 + [1]])
+def test_few_and_rare_counts_have_a_fallback(counts):
+    rows = Rows(X[: len(counts)], np.array(counts, float)[:, None], 0)
+    found = fallback.fall_back(TimeLimitError("too slow"), rows, task="count", seed=7)
+    assert np.isfinite(found.samples.positions).all()
+
+
 @pytest.mark.parametrize("columns", [["a", "city"], ["city"]])
 def test_a_regression_does_without_embedded_categories(columns):
     cities = np.tile([f"c{index}" for index in range(12)], 5)

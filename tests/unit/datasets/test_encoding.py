@@ -346,6 +346,18 @@ def test_dates_of_a_time_zone_keep_the_day_and_the_hour_of_its_clocks(days):
     assert inputs(preprocessing, frame.head(1), "day: Monday") == [[1]]
 
 
+@pytest.mark.parametrize("texts", [["2001-02", "2002-03"], ["1000-1", "1000-2"], ["8.1.10", "9.2.11"]])
+def test_short_codes_are_no_dates(texts):
+    found = learned(Choices(), FRAME.filter(["age", "y"]).assign(code=texts * 6))
+    assert found.encoders["code"].categories == tuple(texts)
+
+
+def test_infinity_is_no_large_category():
+    found = learned(Choices(types={"id": "categorical"}), FRAME.filter(["age", "y"]).assign(id=[1, 2, 3] * 4))
+    with pytest.raises(DataError, match="infinite"):
+        found.transform(FRAME.head(2).assign(id=[1.0, np.inf]))
+
+
 def test_decimals_are_numbers():
     frame = pd.DataFrame({"price": [Decimal(f"{index}.50") for index in range(12)], "y": np.arange(12.0) ** 1.5})
     found = from_table(frame, "y", test_fraction=0.0).preprocessing.transform(frame.assign(price=np.arange(12) + 0.5))

@@ -280,3 +280,20 @@ def test_what_is_no_table_in_memory_is_refused():
         as_pandas(pl.DataFrame({"a": [1]}).lazy(), argument="X")
     array = np.ones(2)
     assert as_frame_or_array(array) is array
+
+
+def test_whole_numbers_of_all_sizes_stay_whole(tmp_path):
+    rows = 6000  # of so many columns that pandas reads them in parts
+    ids = np.concatenate(
+        [np.arange(rows // 2, dtype=np.uint64), np.uint64(2**63) + np.arange(rows // 2, dtype=np.uint64)]
+    )
+    line = ",1" * 99 + "\n"
+    head = "id," + ",".join(f"a{column}" for column in range(99)) + "\n"
+    (tmp_path / "table.csv").write_text(head + "".join(f"{one}{line}" for one in ids))
+    np.testing.assert_array_equal(read_table(tmp_path / "table.csv")["id"].to_numpy(), ids)
+
+
+def test_blanks_that_delimit_are_no_marks_between_thousands(tmp_path):
+    (tmp_path / "table.dat").write_text("".join(f"1,{row} {200 + row}\n" for row in range(25, 40)))
+    table = read_table(tmp_path / "table.dat")
+    assert table.iloc[0].tolist() == [1.25, 225]

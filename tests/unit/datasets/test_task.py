@@ -79,3 +79,28 @@ def test_numbers_with_units_are_no_classes_and_no_categories(form):
     classes = frame.assign(price=[texts[row % 4] for row in range(20)])
     assert from_table(classes, "price", task="classification").task == "classification"
     assert "price" in from_table(frame, "age", choices=Choices(types={"price": "categorical"})).preprocessing.encoders
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["9th", "10th", "11th", "12th"],
+        [f"{day}th" for day in range(4, 31)],
+        [f"{number} stars" for number in range(1, 6)],
+        ["2XL", "3XL", "4XL", "M"],
+        ["+" + " " * 20_000 + "x", "y"],
+    ],
+)
+def test_names_that_hold_numbers_stay_categories(texts):
+    frame = pd.DataFrame({"age": np.arange(60.0) ** 1.5, "kind": (texts * 30)[:60]})
+    assert from_table(frame, "kind").task == "classification"
+    assert "kind" in from_table(frame, "age").preprocessing.encoders
+
+
+def test_numbers_that_all_end_in_one_letter_are_identifiers():
+    frame = pd.DataFrame({"age": np.arange(60.0) ** 1.5, "b": np.cos(np.arange(60)), "house": range(1000, 1060)})
+    with pytest.warns(UserWarning, match="house"):
+        found = from_table(frame.assign(house=frame["house"].map("{}N".format)), "age")
+    assert "house" not in found.preprocessing.kept
+    with pytest.raises(DataError, match=r"'house' .* is not numeric: '1000 kg'"):
+        from_table(frame.assign(house=frame["house"].map("{} kg".format)), "age")

@@ -112,6 +112,12 @@ def test_modes_have_learned_scales_of_their_own():
     assert judge(metrics({}) | {"diagnostics": SOUND | mixing}).headline.startswith("Predictions can be used, but")
 
 
+def test_runs_from_before_the_means_of_chains_were_compared_keep_their_verdict():
+    older = ensemble()
+    del older["diagnostics"]["chains_apart"]
+    assert judge(older) == judge(ensemble())
+
+
 MERGING = SOUND | {"max_rhat_function": 1.06, "min_ess_bulk_function": 12.0, "chains_apart": False}
 
 

@@ -302,9 +302,12 @@ def test_only_what_is_there_of_a_long_plan_is_looked_at_when_it_goes_on(tmp_path
         store.write(chain, 0, {"lp": VALUES["lp"][chain]})
     looked, is_there = [], StoredArray._is_there
     monkeypatch.setattr(StoredArray, "_is_there", lambda self, block: looked.append(block) or is_there(self, block))
+    listed, existing = [], StoredArray._existing
+    monkeypatch.setattr(StoredArray, "_existing", lambda self: listed.append(self) or existing(self))
     flip(tmp_path / "run" / "lp" / "c.1.2")
     store.require_intact([10, 20])
     assert len(looked) < 20
+    assert len(listed) == 1
     assert sorted(one.name for one in (tmp_path / "run" / "lp").glob("c*")) == [
         "c.0.0",
         "c.0.1",
