@@ -283,7 +283,7 @@ def test_what_is_no_table_in_memory_is_refused():
 
 
 def test_whole_numbers_of_all_sizes_stay_whole(tmp_path):
-    rows = 6000  # of so many columns that pandas reads them in parts
+    rows = 20_000  # of so many columns that pandas reads them in parts
     ids = np.concatenate(
         [np.arange(rows // 2, dtype=np.uint64), np.uint64(2**63) + np.arange(rows // 2, dtype=np.uint64)]
     )
