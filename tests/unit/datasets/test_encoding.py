@@ -3,7 +3,6 @@
 import json
 import warnings
 from datetime import date
-from decimal import Decimal
 
 import jax
 import jax.numpy as jnp
@@ -355,13 +354,7 @@ def test_short_codes_are_no_dates(texts):
 def test_infinity_is_no_large_category():
     found = learned(Choices(types={"id": "categorical"}), FRAME.filter(["age", "y"]).assign(id=[1, 2, 3] * 4))
     with pytest.raises(DataError, match="infinite"):
-        found.transform(FRAME.head(2).assign(id=[1.0, np.inf]))
-
-
-def test_decimals_are_numbers():
-    frame = pd.DataFrame({"price": [Decimal(f"{index}.50") for index in range(12)], "y": np.arange(12.0) ** 1.5})
-    found = from_table(frame, "y", test_fraction=0.0).preprocessing.transform(frame.assign(price=np.arange(12) + 0.5))
-    np.testing.assert_array_equal(found, from_table(frame, "y", test_fraction=0.0).x_train)
+        found.transform(pd.DataFrame({"age": [1.0], "id": [np.inf]}))
 
 
 @pytest.mark.parametrize(

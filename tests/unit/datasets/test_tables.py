@@ -1,6 +1,7 @@
 """From a table to a data set: splits, scaling, labels, and one clear error for each kind of bad table."""
 
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -369,3 +370,9 @@ def test_target_column_from_npz_with_two_dimensions(tmp_path):
     generator = np.random.default_rng(1)
     np.savez(file, x=generator.normal(size=(10, 2)), y=generator.normal(size=(10, 1)))
     assert from_table(read_table(file), "y").y_train.shape == (8, 1)
+
+
+def test_decimals_are_numbers():
+    frame = pd.DataFrame({"price": [Decimal(f"{index}.50") for index in range(12)], "y": np.arange(12.0) ** 1.5})
+    data = from_table(frame, "y", test_fraction=0.0)
+    np.testing.assert_array_equal(data.preprocessing.transform(frame.assign(price=np.arange(12) + 0.5)), data.x_train)
