@@ -14,7 +14,6 @@ RIDGE_PENALTIES = tuple(10.0 ** (step / 2) for step in range(-6, 13))
 LOGISTIC_STRENGTHS = (1.0, 0.1, 0.01, 10.0)  # C, the inverse of the penalty; the first is scikit-learn's default
 POISSON_PENALTIES = (1e-4, 1e-2, 1.0)
 NUM_FOLDS = 3
-LEAST_DISPERSION = 1e-4
 _TINY = 1e-6
 
 
@@ -113,6 +112,8 @@ def poisson(rows: Rows) -> LinearBaseline:
     from sklearn.linear_model import PoissonRegressor
     from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 
+    from ergonet.models.likelihoods.counts import LEAST_DISPERSION
+
     counts, given = rows.y[:, 0] + _TINY, {"sample_weight": rows.relative_weights}  # so that no fold has only zeros
     folds = KFold(min(NUM_FOLDS, len(rows.x)), shuffle=True, random_state=0)
     with warnings.catch_warnings():
@@ -128,5 +129,5 @@ def poisson(rows: Rows) -> LinearBaseline:
         coefficients=model.coef_[None],
         intercepts=np.atleast_1d(model.intercept_),
         error_sd=None,
-        dispersion=max(excess, LEAST_DISPERSION) if np.isfinite(excess) else 1.0,
+        dispersion=max(excess, LEAST_DISPERSION) if np.isfinite(excess) else 1.0,  # of means that overflow
     )

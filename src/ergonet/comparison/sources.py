@@ -17,7 +17,7 @@ from ergonet.target.capabilities import Missing, Simulation
 
 Source = Any  # `Samples`, `runs.directory.Fitted`, or an estimator of `ergonet.estimators`, which is a layer above
 
-_INSTEAD = "Held-out rows, which were not used for fitting, can be compared."
+_INSTEAD = "Compare by rows that were not used for fitting (`comparison.held_out` in Python)."
 
 
 @dataclass(frozen=True)

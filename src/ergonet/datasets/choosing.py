@@ -27,6 +27,7 @@ from ergonet.datasets.kinds import (
     REFUSE,
     UNUSED,
 )
+from ergonet.datasets.layout import MARKS
 from ergonet.datasets.validation import (
     Label,
     as_float,
@@ -40,11 +41,12 @@ from ergonet.datasets.validation import (
 )
 
 _CURRENCY = r"(?:[A-Z]{1,2})?[$¢£¥€₣₤₦₩₪₫₱₹₺₽₿]|CHF|EUR|GBP|JPY|USD"
-_NUMBER = r"(?:\d+(?:[.,'\u2019 \u00a0\u202f\u2009]\d{3})+|\d+)(?:[.,]\d*)?|[.,]\d+"
+_NUMBER = rf"(?:\d+(?:[.,{MARKS}]\d{{3}})+|\d+)(?:[.,]\d*)?|[.,]\d+"
 _WRITTEN = re.compile(rf"[+-]?\s*(?:({_CURRENCY})\s*)?[+-]?(?:{_NUMBER})\s*([^\d\s.,:;_+\-()'\u2019]{{1,6}})?")
 _LONGEST_NUMBER = 40  # characters
 _ORDINALS = ("st", "nd", "rd", "th")
-_FEWEST_OF_SIGN, _FEWEST_OF_LETTERS = 3, 21  # different texts; fewer, such as 2D and 3D or 1 to 5 stars, are names
+MOST_NAMED = 20  # different texts that are taken for names of classes though they hold numbers, such as 1 to 5 stars
+_MOST_WITH_SIGN = 2  # likewise, with a currency or percent sign
 _LEVELS = f"{ORDINAL}:"
 PLAIN_NUMBERS = (
     "Write plain numbers with a decimal point, without a currency or percent sign, a unit or marks between thousands"
@@ -225,22 +227,32 @@ def row_of_written_number(column: np.ndarray) -> int | None:
     differ, and texts that all differ must not end in the same letter, since those are names.
     """
     entries = column.tolist()
-    texts = {row: one.strip() for row, one in enumerate(entries) if isinstance(one, str) and not _is_number(one)}
-    units = {
-        row: "".join(filter(None, found.groups()))
-        for row, one in texts.items()
-        if len(one) <= _LONGEST_NUMBER and (found := _WRITTEN.fullmatch(one)) and found[2] not in _ORDINALS
-    }
-    [(common, _)] = Counter(filter(None, units.values())).most_common(1) or [("", 0)]
-    rows = [row for row, unit in units.items() if unit in ("", common)]
-    plain = sum(map(_is_number, entries))
-    if 2 * (len(rows) + plain) <= sum(not is_missing(one) for one in entries) or not rows:
+    texts = Counter(one for one in entries if isinstance(one, str))
+    others = [one for one in entries if not isinstance(one, str) and not is_missing(one)]
+    plain = {one for one in texts if _is_number(one)}
+    units = {one: unit for one in texts.keys() - plain if (unit := _unit(one)) is not None}
+    by_unit = Counter[str]()
+    for text, unit in units.items():
+        by_unit[unit] += texts[text]
+    common = max(filter(None, by_unit), key=lambda unit: by_unit[unit], default="")
+    written = {text for text, unit in units.items() if unit in ("", common)}
+    num_written = sum(texts[text] for text in written)
+    num_plain = sum(texts[one] for one in plain) + sum(map(_is_number, others))
+    if not written or 2 * (num_written + num_plain) <= texts.total() + len(others):
         return None
-    if not common:
-        return rows[0]
-    different, is_word = len({texts[row] for row in rows}), common.isalpha() and not re.fullmatch(_CURRENCY, common)
-    is_name = is_word and len(common) == 1 and different == len(rows)
-    return None if is_name or different < (_FEWEST_OF_LETTERS if is_word else _FEWEST_OF_SIGN) else rows[0]
+    if common:
+        is_word = common.isalpha() and not re.fullmatch(_CURRENCY, common)
+        is_name = is_word and len(common) == 1 and len(written) == num_written
+        if is_name or len(written) <= (MOST_NAMED if is_word else _MOST_WITH_SIGN):
+            return None
+    return next(row for row, one in enumerate(entries) if one in written)
+
+
+def _unit(text: str) -> str | None:
+    """The currency and the unit of a number that is written as text, empty without them; None for other texts."""
+    text = text.strip()
+    found = _WRITTEN.fullmatch(text) if len(text) <= _LONGEST_NUMBER else None
+    return None if found is None or found[2] in _ORDINALS else "".join(filter(None, found.groups()))
 
 
 def share_of_numbers(column: np.ndarray) -> float:

@@ -26,11 +26,10 @@ _CONTROL = re.compile(rb"[\x01-\x08\x0e-\x19\x1b-\x1f\x7f]")
 
 POINTED = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
-# By decimal mark: the same mark between all groups of three digits, such as an apostrophe or a narrow no-break space.
+MARKS = "'\u2019 \u00a0\u202f\u2009"  # between thousands, besides point and comma: apostrophes and kinds of blanks
+# By decimal mark: the same mark between all groups of three digits.
 GROUPED = {
-    decimal: re.compile(
-        rf"[+-]?[1-9]\d{{0,2}}(?P<mark>[{other}'\u2019 \u00a0\u202f\u2009])\d{{3}}((?P=mark)\d{{3}})*([{decimal}]\d+)?"
-    )
+    decimal: re.compile(rf"[+-]?[1-9]\d{{0,2}}(?P<mark>[{other}{MARKS}])\d{{3}}((?P=mark)\d{{3}})*([{decimal}]\d+)?")
     for decimal, other in (".,", ",.")
 }
 

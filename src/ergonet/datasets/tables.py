@@ -10,7 +10,14 @@ from jaxtyping import Float
 
 from ergonet._checks import is_number
 from ergonet._errors import DataError, SettingError, shown, suggest
-from ergonet.datasets.choosing import PLAIN_NUMBERS, Choices, decide, row_of_written_number, share_of_numbers
+from ergonet.datasets.choosing import (
+    MOST_NAMED,
+    PLAIN_NUMBERS,
+    Choices,
+    decide,
+    row_of_written_number,
+    share_of_numbers,
+)
 from ergonet.datasets.columns import column_values
 from ergonet.datasets.dataset import Dataset
 from ergonet.datasets.frames import as_pandas
@@ -40,8 +47,6 @@ from ergonet.datasets.validation import (
     rows_named,
     shorten,
 )
-
-_MOST_INFERRED_CLASSES = 20
 
 
 def from_table(
@@ -192,7 +197,7 @@ def infer_task(values: Any) -> str:
     distinct = len(set(entries))
     if distinct <= 2:
         return "classification"
-    if distinct > _MOST_INFERRED_CLASSES and min(entries) < 0:
+    if distinct > MOST_NAMED and min(entries) < 0:
         return "regression"
     counts = ", or count (how often something happened)" if min(entries) >= 0 else ""
     least, most = as_float(min(entries)), as_float(max(entries))
@@ -205,7 +210,7 @@ def infer_task(values: Any) -> str:
 
 def _task_of_texts(entries: np.ndarray, *, name: Any) -> str:
     if share_of_numbers(entries) > 0.5:
-        return "regression" if len(set(entries.tolist())) > _MOST_INFERRED_CLASSES else "classification"
+        return "regression" if len(set(entries.tolist())) > MOST_NAMED else "classification"
     if (row := row_of_written_number(entries)) is not None:
         raise DataError(
             f"{'The target' if name is None else f'Target column {name!r}'} is not numeric: {shown(entries[row])} at "

@@ -43,6 +43,11 @@ class Left:
     fingerprint: Mapping[str, Any]
     checkpoint: Checkpoint | None
 
+    @property
+    def drawn(self) -> int:
+        """Draws that every chain has made, before retention."""
+        return min(self.checkpoint.done) if self.checkpoint else 0
+
 
 class AbstractStore(abc.ABC):
     """Positions and statistics of a run.

@@ -15,14 +15,13 @@ from ergonet.inference.jobs import AbstractJob, RunPlan
 WARM_START = "warm_start"  # in seconds, gradients, tuning and the fingerprint
 
 
-def drawn_before(store: AbstractStore) -> int:
-    """Draws of each chain that an earlier process has made, before retention.
+def left_in(store: AbstractStore) -> Left | None:
+    """What an earlier process has left in a store; None for a new run.
 
     Raises:
-        RunDirectoryError: there is something that cannot be continued.
+        RunDirectoryError: it is damaged or cannot be continued.
     """
-    left = store.left() if isinstance(store, AbstractResumableStore) else None
-    return min(left.checkpoint.done) if left and left.checkpoint else 0
+    return store.left() if isinstance(store, AbstractResumableStore) else None
 
 
 @dataclass(frozen=True)
@@ -38,23 +37,24 @@ class Start:
     identity: Mapping[str, str]
 
     @staticmethod
-    def of(recorder: Recorder, plan: RunPlan, jobs: Sequence[AbstractJob], settings: Mapping[str, Any]) -> "Start":
-        """Look into the store, and check that what is there can be continued.
+    def of(
+        recorder: Recorder, left: Left | None, plan: RunPlan, jobs: Sequence[AbstractJob], settings: Mapping[str, Any]
+    ) -> "Start":
+        """Check that what an earlier process has left can be continued.
 
         Args:
             recorder: the recorder, with its store.
+            left: from `left_in`.
             plan: what the jobs have in common.
             jobs: the jobs, started.
             settings: settings that are not in the plan, by name.
 
         Raises:
-            RunDirectoryError: the stored run is damaged or cannot be continued.
-            SettingError: it is another run, or has more draws already.
+            SettingError: the stored run is another one, or has more draws already.
         """
-        store = recorder.store
-        if not isinstance(store, AbstractResumableStore):
+        if not isinstance(recorder.store, AbstractResumableStore):
             return Start(None, {})
-        identity, left = fingerprint(plan, jobs, **settings, retention=recorder.retention), store.left()
+        identity = fingerprint(plan, jobs, **settings, retention=recorder.retention)
         if left is None:
             return Start(None, identity)
         require_equal(left.fingerprint, identity)

@@ -28,7 +28,7 @@ from ergonet.draws.versions import versions
 from ergonet.execution.base import AbstractExecutor
 from ergonet.execution.threads import worker_pool
 from ergonet.inference.compiled import keep_compiled_programs, make_room_for_programs
-from ergonet.inference.continuing import WARM_START, Start, drawn_before, how_it_ended, suspend
+from ergonet.inference.continuing import WARM_START, Start, how_it_ended, left_in, suspend
 from ergonet.inference.devices import Devices, Placement, place
 from ergonet.inference.drive import Diverged, Ending, TimeLimit, bounded, compile_programs, drive, search_steps
 from ergonet.inference.jobs import AbstractJob, RunPlan
@@ -298,11 +298,12 @@ def _prepare(
     reporter, limits = around.reporter, around.limits
     keep_compiled_programs()
     make_room_for_programs(reporter.say)
-    before = drawn_before(recorder.store)
+    left = left_in(recorder.store)
+    before = left.drawn if left else 0
     bounded([] if before else limits, jobs, lambda: [job.start() for job in jobs])
     fields = jobs[0].fields()
     per_draw = sum(prod(shape) * dtype.itemsize for shape, dtype in fields.values())
-    start = Start.of(recorder, plan, jobs, settings)
+    start = Start.of(recorder, left, plan, jobs, settings)
     store, room = recorder.store, recorder.retention.room(plan.num_draws - before)
     folder = store.path if isinstance(store, ZarrStore) else None
     reporter.say(

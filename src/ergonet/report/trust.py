@@ -50,7 +50,7 @@ def table(arrays: Any) -> list[dict[str, str]]:
     lines: list[dict[str, str]] = []
     if "quantiles" in arrays:
         is_coarse = (rounding_steps(truth) > COARSE * np.median(np.asarray(arrays["sd"], np.float64), axis=0)).any()
-        more = "; of whole or rounded numbers, even correct intervals contain more" if is_coarse else ""
+        more = "; for whole or rounded numbers, even correct intervals contain more" if is_coarse else ""
         lines += [
             {
                 "name": f"true values inside the {100 * one.nominal:.0f} % interval",

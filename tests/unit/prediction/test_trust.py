@@ -136,7 +136,7 @@ def test_the_report_has_the_picture_and_the_table():
     assert not any("rounded" in line["meaning"] for line in found["trust"])
     whole = one | {"truth": np.round(one["truth"])}
     (fifty, *_) = section(RunRecord(settings={}, metrics={}, evaluation=whole))["trust"]
-    assert fifty["meaning"].endswith("; of whole or rounded numbers, even correct intervals contain more")
+    assert fifty["meaning"].endswith("; for whole or rounded numbers, even correct intervals contain more")
 
 
 def test_the_picture_contains_every_row():
