@@ -162,19 +162,23 @@ class Lines(AbstractProgress):
 
     def end(self) -> None:
         if self._ticks:
-            self._report()
+            self.say(self._done())
 
     def _report(self) -> None:
         self._last = time.monotonic()
-        ticks = list(self._ticks.values())
-        if ticks[0].phase == WARM_START:
-            self.say(f"{WARM_START}: {ticks[0].detail}, {ticks[0].gradients} gradients")
-            return
-        one = Overall.of(ticks, self._num_jobs)
-        seconds = self._pace.left(one, now=self._last)
-        left = "" if seconds is None else f", about {duration(seconds)} left"
+        seconds = self._pace.left(self._overall(), now=self._last)
+        self.say(self._done() + ("" if seconds is None else f", about {duration(seconds)} left"))
+
+    def _overall(self) -> Overall:
+        return Overall.of(self._ticks.values(), self._num_jobs)
+
+    def _done(self) -> str:
+        one = self._overall()
+        if one.phase == WARM_START:
+            *_, newest = self._ticks.values()
+            return f"{WARM_START}: {newest.detail}, {newest.gradients} gradients"
         share = f"{100 * one.done / one.total:.0f} %"
-        self.say(f"{one.phase}: {share} of {one.total} transitions, {one.gradients} gradients, {one.diverged}{left}")
+        return f"{one.phase}: {share} of {one.total} transitions, {one.gradients} gradients, {one.diverged}"
 
 
 def _divergences(count: int) -> str:

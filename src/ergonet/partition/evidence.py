@@ -8,7 +8,7 @@ import numpy as np
 from ergonet._errors import CapabilityError, SettingError
 from ergonet._fork import require_jax
 from ergonet.draws.samples import Samples
-from ergonet.partition.bridge import LogMass, evaluate, log_mass, relative_to_draws
+from ergonet.partition.bridge import FEWEST_DRAWS, LogMass, evaluate, log_mass, relative_to_draws
 from ergonet.partition.copies import OneCopy, symmetry_of
 from ergonet.samplers.constrained import ConstrainedHMC
 from ergonet.target.contract import AbstractTarget
@@ -54,6 +54,11 @@ def evidence(target: AbstractTarget, samples: Samples, *, num_proposals: int | N
     draws = np.asarray(samples.positions[...])
     if draws.shape[2] != target.dim:
         raise SettingError(f"`samples` have {draws.shape[2]} coordinates, but `target` has {target.dim}.")
+    if draws.shape[1] < FEWEST_DRAWS:
+        raise SettingError(
+            f"`evidence` needs at least {FEWEST_DRAWS} draws of each chain, got {draws.shape[1]}. Sample more: "
+            f"a larger `num_draws` of `sample`, or `ergonet extend` of a run directory."
+        )
     return _estimate(target, draws, num_proposals=num_proposals, seed=seed).trusted("The evidence")
 
 

@@ -26,12 +26,14 @@ def test_lines_say_how_long_it_takes_and_what_diverged(clock, tmp_path):
         lines.tick(Tick(0, phase, done, 1000, 0.1, 0.8, 7 * done, late, warmup_divergences=1))
     clock[0] = 70.0
     lines.tick(Tick(0, "sampling", 800, 1000, 0.1, 0.8, 5600, 2, warmup_divergences=1))
+    lines.end()
     said = [line[20:] for line in (tmp_path / "log").read_text().splitlines()]
     assert said == [
         "warm-up: 10 % of 1000 transitions, 700 gradients, 1 divergence in the warm-up",
         "warm-up: 20 % of 1000 transitions, 1400 gradients, 1 divergence in the warm-up, about 1 min 20 s left",
         "sampling: 60 % of 1000 transitions, 4200 gradients, 2 divergences (and 1 in the warm-up)",
         "sampling: 80 % of 1000 transitions, 5600 gradients, 2 divergences (and 1 in the warm-up), about 40 s left",
+        "sampling: 80 % of 1000 transitions, 5600 gradients, 2 divergences (and 1 in the warm-up)",
     ]
 
 

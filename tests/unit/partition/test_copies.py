@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import MLP, BayesianNetwork, ConstrainedHMC, likelihoods, priors
-from ergonet._errors import CapabilityError
+from ergonet import HMC, MLP, BayesianNetwork, ConstrainedHMC, likelihoods, priors
+from ergonet._errors import CapabilityError, SettingError
 from ergonet.models.tempered import tempered
 from ergonet.partition.bridge import evaluate
 from ergonet.partition.copies import Layers, OneCopy, symmetry_of
@@ -68,3 +68,11 @@ def test_draws_of_a_part_of_the_space_have_no_evidence():
     )
     with pytest.raises(CapabilityError, match=r"needs draws of the whole space, and those of `ConstrainedHMC`"):
         ergonet.evidence(target, part)
+
+
+def test_the_evidence_of_few_draws_says_how_many_it_needs():
+    target = gaussian_target()
+    run = {"num_chains": 2, "num_warmup": 20, "num_draws": 30, "seed": 0, "progress": False}
+    few = ergonet.sample(target, HMC(num_steps=4), **run)
+    with pytest.raises(SettingError, match=r"`evidence` needs at least 40 draws of each chain, got 30\. Sample more"):
+        ergonet.evidence(target, few)
