@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WRITTEN = ROOT / "docs" / "api"  # by the build of the site, from docstrings
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if WRITTEN not in page.parents]
+LEVEL = "--xla_backend_optimization_level=1"  # a tenth cheaper than 3: most of a page is compiling
 PAGE_TIMEOUT = 900  # seconds; a page that takes longer is no example but an experiment
 
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\((?P<link>[^)\s]+)\)|!\[[^\]]*\]\((?P<image>[^)\s]+)\)")
@@ -28,7 +29,7 @@ def test_every_example_of_the_page_runs(page: Path, tmp_path: Path) -> None:
     answer = subprocess.run(
         [sys.executable, ROOT / "tools" / "run_page.py", page],
         cwd=tmp_path,
-        env={**os.environ, "MPLBACKEND": "Agg"},
+        env={**os.environ, "MPLBACKEND": "Agg", "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {LEVEL}".strip()},
         capture_output=True,
         text=True,
         timeout=PAGE_TIMEOUT,
