@@ -33,6 +33,7 @@ from ergonet.datasets.validation import (
     as_float,
     as_numbers,
     check_finite,
+    for_each,
     is_missing,
     nearest,
     row_name,
@@ -258,7 +259,7 @@ def _unit(text: str) -> str | None:
 def share_of_numbers(column: np.ndarray) -> float:
     """The share of the entries that are numbers or texts of numbers, among those that are not None."""
     present = [entry for entry in column.tolist() if entry is not None]
-    return sum(_is_number(entry) for entry in present) / max(len(present), 1)
+    return sum(for_each(present, _is_number)) / max(len(present), 1)
 
 
 def _is_number(entry: Any) -> bool:
@@ -290,7 +291,7 @@ def _levels(
 def _has_gaps(values: np.ndarray) -> bool:
     if values.dtype.kind == "f":
         return bool(np.isnan(values).any())
-    return bool(np.isnat(values).any()) if values.dtype.kind == "M" else any(map(is_missing, values.tolist()))
+    return bool(np.isnat(values).any()) if values.dtype.kind == "M" else any(for_each(values.tolist(), is_missing))
 
 
 def _refuse(name: str, values: np.ndarray, argument: str) -> None:

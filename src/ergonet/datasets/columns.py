@@ -89,7 +89,8 @@ def column_values(column: Any) -> np.ndarray:
     entries[np.asarray(column.isna())] = None
     if (moments := _as_moments(entries)) is not None:
         return moments
-    is_exact = any(isinstance(one, (int, np.integer)) and abs(one) >= EXACT for one in entries)
+    has_integers = any(issubclass(kind, (int, np.integer)) for kind in set(map(type, entries)))
+    is_exact = has_integers and any(isinstance(one, (int, np.integer)) and abs(one) >= EXACT for one in entries)
     if str(column.dtype) == "category" or is_exact or not are_numbers(entries):
         return entries
     return np.array([np.nan if one is None else as_float(one) for one in entries], dtype=np.float64)

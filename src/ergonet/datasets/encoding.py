@@ -23,6 +23,7 @@ from ergonet.datasets.validation import (
     as_labels,
     as_numbers,
     check_finite,
+    for_each,
     is_missing,
     nearest,
     position_of,
@@ -113,8 +114,7 @@ class Encoder:
         """Positions of categories; unknown ones, and missing ones if there were none, have the position after all."""
         labels = labels_of(values, column=column, argument=argument, refuses=self.refuses)
         positions = {category: index for index, category in enumerate(self.categories)}
-        known = {label: _position(label, positions) for label in set(labels)}
-        found = [known[label] for label in labels]
+        found = for_each(labels, lambda label: _position(label, positions))
         if None in found:
             row = found.index(None)
             warnings.warn(
@@ -129,7 +129,7 @@ class Encoder:
     def _ranks(self, values: Any, *, column: str, argument: str) -> Float[np.ndarray, "rows"]:
         labels = labels_of(values, column=column, argument=argument, refuses=self.fill is None)
         positions = {category: index for index, category in enumerate(self.categories)}
-        ranks = [np.nan if label == MISSING else _position(label, positions) for label in labels]
+        ranks = for_each(labels, lambda label: np.nan if label == MISSING else _position(label, positions))
         if None in ranks:
             row = ranks.index(None)
             raise DataError(
@@ -195,7 +195,7 @@ def labels_of(values: Any, *, column: str, argument: str, refuses: bool) -> Sequ
             "whole numbers become the same one. Write such categories as texts, or as integers with no entry missing."
         )
     if array.dtype.kind in "Of":
-        entries = [MISSING if is_missing(one) and not refuses else _whole(one) for one in array.tolist()]
+        entries = for_each(array.tolist(), lambda one: MISSING if is_missing(one) and not refuses else _whole(one))
         array = np.empty(len(entries), dtype=object)
         array[:] = entries
     return as_labels(array, argument=f"column {column!r} of {argument}")

@@ -5,10 +5,10 @@ messages are data rows counted from 1, without the header of a file.
 """
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int32, Shaped
@@ -20,6 +20,7 @@ LONG_LIST = 30
 FOR_A_QUANTITY = "set `--task regression` (`task='regression'` in Python) for a quantity."
 _LABEL_ADVICE = "labels must be strings, numbers or true/false."
 Label = str | bool | int | float
+T = TypeVar("T")
 _ROWS: ContextVar[np.ndarray | None] = ContextVar("rows", default=None)
 
 
@@ -69,6 +70,20 @@ def is_missing(value: object) -> bool:
     if isinstance(value, (float, np.floating)):
         return bool(np.isnan(value))
     return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def for_each(entries: Sequence[Any], function: Callable[[Any], T]) -> list[T]:
+    """`function` of every entry, called once for those of one type that are equal: texts repeat, and True is not 1."""
+
+    def keys() -> Iterator[tuple[type, Any]]:
+        return zip(map(type, entries), entries, strict=True)
+
+    try:
+        different = dict.fromkeys(keys())
+    except TypeError:  # some cannot be hashed, such as lists
+        return [function(one) for one in entries]
+    found = {key: function(key[1]) for key in different}
+    return [found[key] for key in keys()]
 
 
 def check_rows(count: int, *, argument: str, minimum: int = 2) -> None:
@@ -242,16 +257,17 @@ def as_labels(values: object, *, argument: str) -> list[Label]:
         )
     if array.dtype.kind in "mM":
         raise DataError(f"{capital(argument)} holds dates or times. Labels must be strings, numbers or true/false.")
-    labels = [label.item() if isinstance(label, np.generic) else label for label in array.tolist()]
-    bad = np.array([is_missing(label) or _is_infinite(label) for label in labels], dtype=bool)
+    labels = for_each(array.tolist(), lambda label: label.item() if isinstance(label, np.generic) else label)
+    bad = np.array(for_each(labels, lambda label: is_missing(label) or _is_infinite(label)), dtype=bool)
     if bad.any():
         raise DataError(_bad_entries(argument, bad, labels[int(np.flatnonzero(bad)[0])]))
-    for row, label in enumerate(labels):
-        if not isinstance(label, (str, bool, int, float)):
-            raise DataError(
-                f"{capital(argument)} holds a {type(label).__name__} at {row_name(row)}: {shown(label)}. "
-                f"{capital(_LABEL_ADVICE)}"
-            )
+    others = {kind for kind in set(map(type, labels)) if not issubclass(kind, (str, bool, int, float))}
+    if others:
+        row = next(row for row, label in enumerate(labels) if type(label) in others)
+        raise DataError(
+            f"{capital(argument)} holds a {type(labels[row]).__name__} at {row_name(row)}: {shown(labels[row])}. "
+            f"{capital(_LABEL_ADVICE)}"
+        )
     return labels
 
 
