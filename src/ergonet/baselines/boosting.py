@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from ergonet._types import Float
-from ergonet.baselines.forecast import Forecast, LeftOutError, Rows, of_all_classes
+from ergonet.baselines.forecast import (
+    CountForecast,
+    Forecast,
+    LeftOutError,
+    Rows,
+    dispersion_of,
+    of_all_classes,
+)
 
 MOST_ITERATIONS, FEWEST_ITERATIONS, MOST_FOLDS, MOST_TARGETS = 300, 10, 5, 5
 FIRST_FOLD_SHARE = 0.4  # of the time
@@ -24,8 +31,9 @@ class BoostedTrees:
         says: how it was fitted, in words.
         num_train: number of training rows that it has seen.
         models: scikit-learn's models.
-        error_sd: standard deviation of the error of a new row `[target]`; None for classes.
+        error_sd: standard deviation of the error of a new row `[target]`; None for classes and counts.
         num_classes: number of classes; 0 for regression.
+        dispersion: of counts, whose variance is m + dispersion m^2 if their mean is m; None: there are none.
     """
 
     name: str
@@ -34,9 +42,12 @@ class BoostedTrees:
     models: tuple[Any, ...]
     error_sd: Float[np.ndarray, "outputs"] | None
     num_classes: int
+    dispersion: float | None = None
 
-    def forecast(self, x: np.ndarray) -> Forecast:
+    def forecast(self, x: np.ndarray) -> Forecast | CountForecast:
         """The predictive distribution of each row of `x` `[rows, features]`."""
+        if self.dispersion is not None:
+            return CountForecast(self.models[0].predict(x)[:, None], self.dispersion)
         if self.error_sd is not None:
             return Forecast(np.stack([one.predict(x) for one in self.models], axis=1), self.error_sd)
         return Forecast(_probabilities(self.models[0].predict_proba(x), self.models[0], self.num_classes), None)
@@ -46,7 +57,8 @@ def boosting(rows: Rows, *, until: float) -> BoostedTrees:
     """Histogram gradient boosting with scikit-learn's settings, except the number of iterations.
 
     That is the one with the lowest loss on held-out rows of up to five folds: squared error, whose root is also the
-    standard deviation of Gaussian errors, or log loss.
+    standard deviation of Gaussian errors, or log loss. Of counts, the squared error gives the dispersion of a negative
+    binomial distribution, as the one by which it is expected.
 
     Args:
         rows: the training rows.
@@ -72,7 +84,14 @@ def boosting(rows: Rows, *, until: float) -> BoostedTrees:
         errors.append(np.sqrt(curve.min()))
         fewest = min(fewest, folds)
     sd = np.maximum(errors, np.finfo(np.float32).eps)
-    return BoostedTrees(BOOSTING, _said(models, fewest), len(rows.x), tuple(models), sd, 0)
+    found = BoostedTrees(BOOSTING, _said(models, fewest), len(rows.x), tuple(models), sd, 0)
+    return replace(found, error_sd=None, dispersion=_dispersion(rows, sd[0] ** 2)) if rows.is_of_counts else found
+
+
+def _dispersion(rows: Rows, squared: float) -> float:
+    """The dispersion of counts around means with this mean squared error."""
+    mean, square = rows.mean(rows.y[:, 0]), rows.mean(rows.y[:, 0] ** 2)
+    return dispersion_of((squared - mean) / max(square - squared, mean**2))  # by the mean square of these means
 
 
 def _said(models: list[Any], folds: int) -> str:
@@ -89,7 +108,7 @@ def _curve(rows: Rows, *, until: float) -> tuple[np.ndarray, int]:
         each = (now - began) / max(len(curves), 1)
         if curves and now + 2.5 * each > until:  # this fold, and the fit of all rows
             break
-        if not len(held.x) or (rows.num_classes and len(np.unique(rest.y)) < 2):
+        if not len(held.x) or ((rows.num_classes or rows.is_of_counts) and len(np.unique(rest.y)) < 2):
             continue
         model = _grown(rest, most=MOST_ITERATIONS, until=now + FIRST_FOLD_SHARE * (until - now))
         curves.append(np.asarray([held.mean(loss) for loss in _losses(model, held)]))
@@ -121,7 +140,8 @@ def _grown(rows: Rows, *, most: int, until: float) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     make: Any = HistGradientBoostingClassifier if rows.num_classes else HistGradientBoostingRegressor
-    model = make(max_iter=1, warm_start=True, early_stopping=False, random_state=0)
+    loss = {"loss": "poisson"} if rows.is_of_counts else {}
+    model = make(max_iter=1, warm_start=True, early_stopping=False, random_state=0, **loss)
     first = _seconds_to_fit(model, rows)  # mostly for sorting the rows into bins, which every call does again
     more = 4
     while (done := int(model.n_iter_)) < most and more > 0:

@@ -13,15 +13,21 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
 from ergonet.baselines.boosting import BOOSTING, BoostedTrees, boosting
-from ergonet.baselines.forecast import SMALLEST, Forecast, LeftOutError, Rows, inputs_of
+from ergonet.baselines.forecast import CountForecast, Forecast, LeftOutError, Rows, inputs_of
 from ergonet.baselines.linear import LinearBaseline, logistic, poisson, ridge
 from ergonet.datasets.dataset import Dataset
 from ergonet.prediction.calibration import standard_error
 from ergonet.prediction.pit import between, steps_of
-from ergonet.prediction.scores import classification_scores, regression_scores, transform_scores
+from ergonet.prediction.scores import (
+    COUNT_LEVELS,
+    classification_scores,
+    count_scores,
+    regression_scores,
+    transform_scores,
+)
 
 SECONDS = 8.0  # for all baselines of a fit without a time limit
 LIMIT_SHARE = 0.05  # of a time limit
@@ -61,7 +67,7 @@ def seconds_for(time_limit: float | None, left: float | None) -> float:
 
 
 def fit_baselines(dataset: Dataset, *, seconds: float) -> Baselines:
-    """Fit ridge or logistic regression and gradient boosting to the training rows.
+    """Fit ridge, logistic or Poisson regression and gradient boosting to the training rows.
 
     Args:
         dataset: the data set.
@@ -74,11 +80,8 @@ def fit_baselines(dataset: Dataset, *, seconds: float) -> Baselines:
         return Baselines(left_out=("The baselines were left out: the time limit leaves no time for them.",))
     if rows.num_classes and len(np.unique(rows.y)) < 2:
         return Baselines(left_out=("The baselines were left out: the training rows have only one class.",))
-    linear: Callable[..., LinearBaseline] = _logistic if rows.num_classes else _ridge
-    methods: dict[str, Callable[..., Any]] = {
-        "logistic regression" if rows.num_classes else "ridge regression": linear,
-        BOOSTING: _boosting,
-    }
+    linear = "Poisson" if rows.is_of_counts else "logistic" if rows.num_classes else "ridge"
+    methods: dict[str, Callable[..., Any]] = {f"{linear} regression": _linear, BOOSTING: _boosting}
     fitted: list[LinearBaseline | BoostedTrees] = []
     left_out: list[str] = []
     for name, fit in methods.items():
@@ -87,35 +90,34 @@ def fit_baselines(dataset: Dataset, *, seconds: float) -> Baselines:
     return Baselines(tuple(fitted), tuple(left_out))
 
 
-def fit_linear(rows: Rows, *, seconds: float, is_of_counts: bool = False) -> LinearBaseline:
+def fit_linear(rows: Rows, *, seconds: float) -> LinearBaseline:
     """Fit ridge, logistic or Poisson regression alone, to as many rows as that takes a second or so.
 
     Args:
         rows: the training rows.
         seconds: for the choice of the penalty of a logistic regression.
-        is_of_counts: whether the targets are counts.
     """
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
-        if is_of_counts:
-            return poisson(_affordable(rows))
-        if not rows.num_classes:
-            return _ridge(rows)
-        return _logistic(rows, began=time.perf_counter(), seconds=seconds / LINEAR_SHARE)
+        return _linear(rows, began=time.perf_counter(), seconds=seconds / LINEAR_SHARE)
 
 
-def _ridge(rows: Rows, **_: float) -> LinearBaseline:
+def _linear(rows: Rows, *, began: float, seconds: float) -> LinearBaseline:
+    if rows.is_of_counts:
+        return poisson(_affordable(rows))
+    if rows.num_classes:
+        return logistic(_affordable(rows), until=began + LINEAR_SHARE * seconds)
+    return _ridge(rows)
+
+
+def _ridge(rows: Rows) -> LinearBaseline:
     features = rows.x.shape[1]
     most = min(
         MOST_WORK / (WORK_WITHOUT_CLASSES * features),
         max(MOST_RIDGE_WORK / features**2, math.sqrt(MOST_RIDGE_WORK / features)),
     )
     return ridge(rows.at_most(most, seed=0))
-
-
-def _logistic(rows: Rows, *, began: float, seconds: float) -> LinearBaseline:
-    return logistic(_affordable(rows), until=began + LINEAR_SHARE * seconds)
 
 
 def _boosting(rows: Rows, *, began: float, seconds: float) -> BoostedTrees:
@@ -195,14 +197,13 @@ def evaluated(one: LinearBaseline | BoostedTrees, dataset: Dataset) -> tuple[dic
     """
     units = dataset.preprocessing
     forecast = one.forecast(inputs_of(dataset, dataset.x_test))
+    if isinstance(forecast, CountForecast):
+        return _of_counts(forecast, np.asarray(dataset.y_test, np.float64))
     if forecast.sd is None:
         truth = np.asarray(dataset.y_test)
         return classification_scores(forecast.mean, truth), {"probabilities": forecast.mean, "truth": truth}
     truth = units.inverse_target(dataset.y_test)
-    if units.task == "count":
-        density = _log_probability_of_counts(truth, forecast.mean, forecast.sd)
-    else:
-        density = forecast.log_density(np.asarray(dataset.y_test)) + units.log_slope(truth)
+    density = forecast.log_density(np.asarray(dataset.y_test)) + units.log_slope(truth)
     mean, sd = units.inverse_normal(forecast.mean, forecast.sd)
     quantiles = units.inverse_target(forecast.mean + forecast.sd * ndtri(np.asarray(LEVELS))[:, None, None])
     found = {"mean": mean, "sd": sd, "noise_sd": sd, "quantiles": quantiles, "levels": np.asarray(LEVELS)}
@@ -215,17 +216,14 @@ def evaluated(one: LinearBaseline | BoostedTrees, dataset: Dataset) -> tuple[dic
     return scores, found
 
 
-def _log_probability_of_counts(counts: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
-    """Log probability of the interval of width 1 around each count, unbounded below for 0; joint for several targets.
-
-    A density cannot be compared with the probabilities that a likelihood of counts gives.
-    """
-    below = np.where(counts <= 0, -np.inf, (counts - 0.5 - mean) / sd)
-    above = (counts + 0.5 - mean) / sd
-    flipped = below > 0  # the smaller tail, for precision
-    low, high = np.where(flipped, -above, below), np.where(flipped, -below, above)
-    found = log_ndtr(high) + np.log1p(-np.exp(log_ndtr(low) - log_ndtr(high)))
-    return np.maximum(found, np.log(SMALLEST)).sum(axis=1)
+def _of_counts(forecast: CountForecast, truth: np.ndarray) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    found, density = forecast.distribution, forecast.log_density(truth)
+    quantiles, sd = found.ppf(np.asarray(COUNT_LEVELS)[:, None, None]), found.std()
+    transform = between(np.stack([found.cdf(truth - 1), found.cdf(truth)]))
+    scores = count_scores(forecast.mean, truth, density, quantiles, transform=transform)
+    arrays = {"mean": forecast.mean, "sd": sd, "noise_sd": sd, "quantiles": quantiles}
+    arrays |= {"levels": np.asarray(COUNT_LEVELS), "truth": truth, "log_density": density}
+    return scores, arrays
 
 
 def _differences(network: _RowScores, baseline: _RowScores) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ergonet._errors import TimeLimitError
-from ergonet.assembly.likelihoods import COUNT, OF_COUNTS
+from ergonet.assembly.likelihoods import OF_COUNTS
 from ergonet.assembly.settings import ModelSettings
 from ergonet.baselines.comparison import fit_linear
 from ergonet.baselines.forecast import Rows
@@ -62,13 +62,12 @@ def _likelihood(linear: LinearBaseline) -> dict[str, Any]:
     return {"name": "categorical" if sd is None else "gaussian" if len(sd) == 1 else "heteroscedastic-gaussian"}
 
 
-def fall_back(error: TimeLimitError, rows: Rows, *, task: str, seed: int, levels: tuple[int, ...] = ()) -> Fallback:
+def fall_back(error: TimeLimitError, rows: Rows, *, seed: int, levels: tuple[int, ...] = ()) -> Fallback:
     """The chains where a warm start has left them, or else ridge, logistic or Poisson regression.
 
     Args:
         error: of a run without draws.
         rows: the training rows.
-        task: that of the fit.
         seed: seed of the run.
         levels: rows of each embedding of the network, whose categories are the last inputs of `rows`; the linear
             model leaves them out, since an embedding is too narrow for a coefficient of each.
@@ -84,7 +83,7 @@ def fall_back(error: TimeLimitError, rows: Rows, *, task: str, seed: int, levels
         return Fallback(_samples(np.asarray(states)[:, None], "warm start", what, seed=seed), None)
     plain = rows.x.shape[1] - sum(levels)
     without = replace(rows, x=rows.x[:, :plain] if plain else np.zeros((len(rows.x), 1)))
-    linear = fit_linear(without, seconds=SECONDS, is_of_counts=task == COUNT)
+    linear = fit_linear(without, seconds=SECONDS)
     blank = np.zeros((len(linear.coefficients), sum(levels)))
     linear = replace(linear, coefficients=np.concatenate([linear.coefficients[:, :plain], blank], axis=1))
     what = f"{linear.name} without columns of many categories" if levels else linear.name

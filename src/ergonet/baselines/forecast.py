@@ -38,20 +38,54 @@ class Forecast:
 
 
 @dataclass(frozen=True)
+class CountForecast:
+    """Negative binomial distributions of the counts of rows.
+
+    Attributes:
+        mean: predictive means `[rows, 1]`, above 0.
+        dispersion: the variance is m + dispersion m^2 if the mean is m.
+    """
+
+    mean: Float[np.ndarray, "rows 1"]
+    dispersion: float
+
+    @property
+    def distribution(self) -> Any:
+        """SciPy's distribution of each count."""
+        from scipy.stats import nbinom
+
+        size = 1 / self.dispersion
+        return nbinom(size, size / (size + self.mean))
+
+    def log_density(self, y: np.ndarray) -> Float[np.ndarray, "rows"]:
+        """Log probability of the true counts `[rows, 1]`."""
+        return np.maximum(self.distribution.logpmf(y), math.log(SMALLEST))[:, 0]
+
+
+def dispersion_of(excess: float) -> float:
+    """The dispersion of counts whose squared errors exceed their mean by so many times its square."""
+    from ergonet.models.likelihoods.counts import LEAST_DISPERSION
+
+    return max(excess, LEAST_DISPERSION) if math.isfinite(excess) else 1.0  # of means that overflow
+
+
+@dataclass(frozen=True)
 class Rows:
     """Training rows, as the network sees them.
 
     Attributes:
         x: inputs `[rows, features]`.
-        y: standardized targets `[rows, targets]`, or class indices `[rows]`.
+        y: standardized targets `[rows, targets]`, counts `[rows, 1]`, or class indices `[rows]`.
         num_classes: number of classes; 0 for regression.
         weights: weight of each row, `[rows]`, above 0; None: 1.
+        is_of_counts: whether the target is a count.
     """
 
     x: np.ndarray
     y: np.ndarray
     num_classes: int
     weights: np.ndarray | None = None
+    is_of_counts: bool = False
 
     @classmethod
     def of(cls, dataset: Dataset) -> "Rows":
@@ -59,7 +93,8 @@ class Rows:
         y = np.asarray(dataset.y_train)
         x = inputs_of(dataset, dataset.x_train)
         classes = len(dataset.preprocessing.classes)
-        return cls(x, y if classes else np.asarray(y, np.float64), classes, dataset.weights)
+        y = y if classes else np.asarray(y, np.float64)
+        return cls(x, y, classes, dataset.weights, is_of_counts=dataset.task == "count")
 
     def part(self, chosen: np.ndarray) -> "Rows":
         """Some of the rows, by number or as flags."""

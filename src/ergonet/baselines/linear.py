@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from ergonet._types import Float
-from ergonet.baselines.forecast import Forecast, Rows, held_out_log_loss, of_all_classes
+from ergonet.baselines.forecast import (
+    CountForecast,
+    Forecast,
+    Rows,
+    dispersion_of,
+    held_out_log_loss,
+    of_all_classes,
+)
+from ergonet.models.likelihoods.counts import LARGEST_LOG_MEAN
 
 RIDGE_PENALTIES = tuple(10.0 ** (step / 2) for step in range(-6, 13))
 LOGISTIC_STRENGTHS = (1.0, 0.1, 0.01, 10.0)  # C, the inverse of the penalty; the first is scikit-learn's default
@@ -40,9 +48,11 @@ class LinearBaseline:
     error_sd: Float[np.ndarray, "outputs"] | None
     dispersion: float | None = None
 
-    def forecast(self, x: np.ndarray) -> Forecast:
-        """The predictive distribution of each row of `x` `[rows, features]`; not of counts."""
+    def forecast(self, x: np.ndarray) -> Forecast | CountForecast:
+        """The predictive distribution of each row of `x` `[rows, features]`."""
         outputs = np.asarray(x, np.float64) @ self.coefficients.T + self.intercepts
+        if self.dispersion is not None:
+            return CountForecast(np.exp(np.clip(outputs, -LARGEST_LOG_MEAN, LARGEST_LOG_MEAN)), self.dispersion)
         if self.error_sd is not None:
             return Forecast(outputs, self.error_sd)
         powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
@@ -112,8 +122,6 @@ def poisson(rows: Rows) -> LinearBaseline:
     from sklearn.linear_model import PoissonRegressor
     from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 
-    from ergonet.models.likelihoods.counts import LEAST_DISPERSION
-
     counts, given = rows.y[:, 0] + _TINY, {"sample_weight": rows.relative_weights}  # so that no fold has only zeros
     folds = KFold(min(NUM_FOLDS, len(rows.x)), shuffle=True, random_state=0)
     with warnings.catch_warnings():
@@ -129,5 +137,5 @@ def poisson(rows: Rows) -> LinearBaseline:
         coefficients=model.coef_[None],
         intercepts=np.atleast_1d(model.intercept_),
         error_sd=None,
-        dispersion=max(excess, LEAST_DISPERSION) if np.isfinite(excess) else 1.0,  # of means that overflow
+        dispersion=dispersion_of(excess),
     )

@@ -51,13 +51,8 @@ def fall_back(
     from ergonet.baselines import fallback
     from ergonet.baselines.forecast import Rows
 
-    found = fallback.fall_back(
-        error,
-        Rows.of(dataset),
-        task=dataset.task,
-        seed=settings.run.seed,
-        levels=dataset.preprocessing.embeddings,
-    )
+    rows, levels = Rows.of(dataset), dataset.preprocessing.embeddings
+    found = fallback.fall_back(error, rows, seed=settings.run.seed, levels=levels)
     chosen = found.settings(settings)
     with claim.interim() as folder:
         directory = RunDirectory(folder)

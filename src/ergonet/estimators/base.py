@@ -162,8 +162,7 @@ class BayesianEstimator(BaseEstimator):
                 until=Until.of(self.until),
             )
         except TimeLimitError as error:
-            rows = Rows(self._rows.x, targets, len(self.preprocessing_.classes), weights)
-            self._fall_back(error, rows, seed=seed)
+            self._fall_back(error, targets, weights, seed=seed)
             return
         self.use(samples)
         self.diagnostics_ = self.samples_.diagnostics()
@@ -208,9 +207,10 @@ class BayesianEstimator(BaseEstimator):
         self.model_ = build.model(self._fitted_settings, Task.of(self.preprocessing_))
         return self._rows.condition(self.model_)
 
-    def _fall_back(self, error: TimeLimitError, rows: Rows, *, seed: int) -> None:
+    def _fall_back(self, error: TimeLimitError, targets: Any, weights: Any, *, seed: int) -> None:
         """Predict without draws: from the chains after a warm start, or as a linear baseline."""
-        found = fall_back(error, rows, task=self.task, seed=seed)
+        classes, is_of_counts = len(self.preprocessing_.classes), self.task == "count"
+        found = fall_back(error, Rows(self._rows.x, targets, classes, weights, is_of_counts), seed=seed)
         self._fitted_settings = found.settings(self._fitted_settings)
         self.model_ = build.model(self._fitted_settings, Task.of(self.preprocessing_))
         self.use(found.samples)

@@ -255,17 +255,39 @@ def test_boosting_of_a_few_rows_skips_folds_without_rows(num_rows):
     assert f"chosen on {min(num_rows, 5)} held-out folds" in found.says
 
 
-def test_counts_have_probabilities_as_those_of_the_network():
-    """A density of rare counts is above 1, and would beat every probability."""
-    mean, sd = np.array([[0.05], [2.3], [-4.0], [0.1]]), np.array([0.3])
-    counts = np.arange(400.0)[:, None]
-    each = [comparison._log_probability_of_counts(counts, np.full((400, 1), one), sd) for one in mean[:, 0]]
-    np.testing.assert_allclose(np.exp(each).sum(axis=1), 1.0, rtol=1e-6)
-    assert each[1][2] == pytest.approx(np.log(stats.norm.cdf(2.5, 2.3, 0.3) - stats.norm.cdf(1.5, 2.3, 0.3)))
+def counts(*, rows, dispersion):
+    """A table of counts around a log-linear mean, whose last fourth is for testing, and the true means of that."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(rows, 2)), columns=["a", "b"])
+    means = np.exp(0.5 + 0.7 * frame["a"].to_numpy())
+    frame["k"] = rng.negative_binomial(1 / dispersion, 1 / (1 + dispersion * means))
+    data = from_table(frame, "k", task="count", test_fraction=0.25, seed=0)
+    return data, means[data.test_rows][:, None]
+
+
+def test_baselines_of_counts_are_of_their_distribution():
+    """A normal distribution of rare counts is far from the truth, and any network would be better."""
+    data, means = counts(rows=800, dispersion=1.5)
+    density = stats.nbinom.logpmf(data.y_test, 1 / 1.5, 1 / (1 + 1.5 * means))[:, 0]
+    network = {"mean": means, "truth": np.asarray(data.y_test), "log_density": density}
+    found = compare(fit_baselines(data, seconds=NEVER), data, network)
+    linear, trees = found["methods"]
+    assert [linear["name"], trees["name"]] == ["Poisson regression", "gradient boosting"]
+    assert linear["test"]["nll"] == pytest.approx(-density.mean(), abs=0.03)
+    assert trees["test"]["nll"] == pytest.approx(-density.mean(), abs=0.12)
+    for one in (linear, trees):
+        assert one["test"]["calibration"] < 2 * one["test"]["calibration_by_chance"]
+    assert "within error of that of the best baseline, Poisson regression" in found["sentence"]
+
+
+def test_rare_counts_have_log_probabilities_and_no_densities():
     frame = table().drop(columns=["kind", "y"])
     frame["k"] = (np.arange(len(frame)) % 40 == 3).astype(int)
     data = from_table(frame, "k", task="count", test_fraction=0.25, seed=0)
-    for one in fit_baselines(data, seconds=NEVER).fitted:
+    baselines = fit_baselines(data, seconds=NEVER)
+    assert len(baselines.fitted) == 2
+    for one in baselines.fitted:
         scores, found = comparison.evaluated(one, data)
         assert scores["nll"] > 0
         assert (found["log_density"] <= 0).all()
+        assert np.isfinite(list(scores.values())).all()

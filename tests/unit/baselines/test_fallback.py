@@ -10,7 +10,7 @@ from ergonet.assembly import build
 from ergonet.assembly.build import Task
 from ergonet.assembly.settings import ModelSettings, NetworkSettings
 from ergonet.baselines import fallback
-from ergonet.baselines.forecast import Rows, inputs_of
+from ergonet.baselines.forecast import Forecast, Rows, inputs_of
 from ergonet.datasets import Choices, from_table
 from ergonet.prediction.predictive import predict
 
@@ -22,7 +22,7 @@ TARGETS = X @ RNG.normal(size=(3, 2)) + [0.5, 1.0] + RNG.normal(size=(60, 2)) * 
 
 def fall_back(y, num_classes, num_targets):
     task = Task("classification" if num_classes else "regression", 3, num_targets, (1.0,) * num_targets)
-    found = fallback.fall_back(TimeLimitError("too slow"), Rows(X, y, num_classes), task=task.kind, seed=7)
+    found = fallback.fall_back(TimeLimitError("too slow"), Rows(X, y, num_classes), seed=7)
     settings = found.settings(ModelSettings(network=NetworkSettings(hidden=(9,), bias=False, direct=True)))
     return found, build.model(settings, task)
 
@@ -42,6 +42,7 @@ def test_the_only_draw_of_a_linear_network_predicts_as_the_baseline(num_targets)
     assert f"predictions of {found.linear.name}, not of draws from the posterior" in found.sentence
     if prediction.sd is not None:
         assert prediction.quantiles is not None
+        assert isinstance(forecast, Forecast)
         assert forecast.sd is not None
         np.testing.assert_allclose(prediction.sd, np.broadcast_to(forecast.sd, y.shape), rtol=1e-4)
         ends = forecast.mean + forecast.sd * norm.ppf(0.95)
@@ -53,7 +54,7 @@ def test_networks_of_a_warm_start_are_used_if_they_are_finite(is_finite):
     error = TimeLimitError("too slow")
     error.states, error.is_warm_started = np.ones((2, 5)), True
     error.states[1, 3] = 1.0 if is_finite else np.nan
-    found = fallback.fall_back(error, Rows(X, CLASSES, 3), task="classification", seed=7)
+    found = fallback.fall_back(error, Rows(X, CLASSES, 3), seed=7)
     assert (found.linear is None) == is_finite
     settings = ModelSettings()
     assert (found.settings(settings) is settings) == is_finite
@@ -61,7 +62,7 @@ def test_networks_of_a_warm_start_are_used_if_they_are_finite(is_finite):
         assert found.samples.positions.shape == (2, 1, 5)
         assert "the average of 2 networks that the warm start found, not of draws" in found.sentence
     error.is_warm_started = False  # such chains are where a prior draw has fallen to
-    assert fallback.fall_back(error, Rows(X, CLASSES, 3), task="classification", seed=7).linear is not None
+    assert fallback.fall_back(error, Rows(X, CLASSES, 3), seed=7).linear is not None
 
 
 def test_counts_are_predicted_by_a_negative_binomial_around_a_poisson_regression():
@@ -69,8 +70,8 @@ def test_counts_are_predicted_by_a_negative_binomial_around_a_poisson_regression
     x = rng.normal(size=(3000, 3))
     means = np.exp(1.0 + x @ [0.5, -0.3, 0.0])
     counts = rng.negative_binomial(2.0, 2.0 / (2.0 + means)).astype(float)  # a dispersion of 1 / 2
-    rows = Rows(x, counts[:, None], 0, rng.uniform(0.5, 2.0, size=3000))
-    found = fallback.fall_back(TimeLimitError("too slow"), rows, task="count", seed=7)
+    rows = Rows(x, counts[:, None], 0, rng.uniform(0.5, 2.0, size=3000), is_of_counts=True)
+    found = fallback.fall_back(TimeLimitError("too slow"), rows, seed=7)
     model = build.model(found.settings(ModelSettings()), Task("count", 3, 1, (1.0,)))
     prediction = predict(found.samples, x[:50].astype(np.float32), model=model, y=counts[:50, None])
     assert "These are predictions of Poisson regression, not of draws" in found.sentence
@@ -84,8 +85,8 @@ def test_counts_are_predicted_by_a_negative_binomial_around_a_poisson_regression
 def test_counts_in_the_order_of_their_groups_have_the_dispersion_of_any_other_order():
     groups = np.repeat(np.arange(3), 100)
     counts = np.random.default_rng(5).poisson(np.array([2.0, 10.0, 50.0])[groups])[:, None].astype(float)
-    rows = Rows((groups[:, None] == np.arange(3)) * 2.0, counts, 0)
-    linear = fallback.fall_back(TimeLimitError("too slow"), rows, task="count", seed=7).linear
+    rows = Rows((groups[:, None] == np.arange(3)) * 2.0, counts, 0, is_of_counts=True)
+    linear = fallback.fall_back(TimeLimitError("too slow"), rows, seed=7).linear
     assert linear is not None
     assert linear.dispersion is not None
     assert linear.dispersion < 0.05
@@ -93,8 +94,8 @@ def test_counts_in_the_order_of_their_groups_have_the_dispersion_of_any_other_or
 
 @pytest.mark.parametrize("counts", [[0, 3], [0] * 9, [0] * 8 + [1]])
 def test_few_and_rare_counts_have_a_fallback(counts):
-    rows = Rows(X[: len(counts)], np.array(counts, float)[:, None], 0)
-    found = fallback.fall_back(TimeLimitError("too slow"), rows, task="count", seed=7)
+    rows = Rows(X[: len(counts)], np.array(counts, float)[:, None], 0, is_of_counts=True)
+    found = fallback.fall_back(TimeLimitError("too slow"), rows, seed=7)
     assert np.isfinite(found.samples.positions).all()
 
 
@@ -106,7 +107,7 @@ def test_a_regression_does_without_embedded_categories(columns):
     levels = data.preprocessing.embeddings
     assert levels == (13,)
     error = TimeLimitError("too slow")
-    found = fallback.fall_back(error, Rows.of(data), task="regression", seed=0, levels=levels)
+    found = fallback.fall_back(error, Rows.of(data), seed=0, levels=levels)
     assert "ridge regression without columns of many categories, not of draws" in found.sentence
     model = build.model(found.settings(ModelSettings()), Task.of(data.preprocessing))
     prediction = predict(found.samples, data.x_test, model=model)
