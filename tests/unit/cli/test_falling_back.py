@@ -11,7 +11,7 @@ import ergonet
 from ergonet._errors import RunDirectoryError, TimeLimitError
 from ergonet.assembly.settings import resolve
 from ergonet.baselines.fallback import fit_linear
-from ergonet.baselines.forecast import Rows
+from ergonet.baselines.forecast import Forecast, Rows
 from ergonet.cli import falling_back, fitting, predicting, resuming, signals, unfinished
 from ergonet.datasets.tables import from_table
 from ergonet.draws.replacement import Claim, Existing
@@ -70,6 +70,7 @@ def test_the_run_directory_predicts_as_the_linear_baseline_and_says_so(tmp_path,
     predicted = pd.read_csv(tmp_path / "out.csv")
     scaling = dataset.preprocessing
     forecast = fit_linear(Rows.of(dataset), seconds=1.0).forecast(scaling.transform(TABLE[["a", "b"]]))
+    assert isinstance(forecast, Forecast)
     np.testing.assert_allclose(predicted["mean"], scaling.inverse_mean(forecast.mean)[:, 0], atol=1e-4)
     np.testing.assert_allclose(predicted["sd"], scaling.inverse_sd(forecast.sd[None])[0, 0], rtol=1e-4)
     with pytest.raises(RunDirectoryError, match=r"no draws to go on with. These are predictions of ridge regression"):
