@@ -33,7 +33,7 @@ class BoostedTrees:
         models: scikit-learn's models.
         error_sd: standard deviation of the error of a new row `[target]`; None for classes and counts.
         num_classes: number of classes; 0 for regression.
-        dispersion: of counts, whose variance is m + dispersion m^2 if their mean is m; None: there are none.
+        dispersion: for counts, whose variance is m + dispersion m^2 if their mean is m; None for other targets.
     """
 
     name: str
@@ -57,8 +57,8 @@ def boosting(rows: Rows, *, until: float) -> BoostedTrees:
     """Histogram gradient boosting with scikit-learn's settings, except the number of iterations.
 
     That is the one with the lowest loss on held-out rows of up to five folds: squared error, whose root is also the
-    standard deviation of Gaussian errors, or log loss. Of counts, the squared error gives the dispersion of a negative
-    binomial distribution, as the one by which it is expected.
+    standard deviation of Gaussian errors, or log loss. For counts, the dispersion of a negative binomial
+    distribution is the one that explains the squared error.
 
     Args:
         rows: the training rows.

@@ -63,7 +63,10 @@ class CountForecast:
 
 
 def dispersion_of(excess: float) -> float:
-    """The dispersion of counts whose squared errors exceed their mean by so many times its square."""
+    """The dispersion of counts, from the excess of squared errors over means, in units of the mean squared.
+
+    At least the smallest one of the likelihoods of counts.
+    """
     from ergonet.models.likelihoods.counts import LEAST_DISPERSION
 
     return max(excess, LEAST_DISPERSION) if math.isfinite(excess) else 1.0  # of means that overflow

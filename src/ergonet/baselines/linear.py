@@ -16,7 +16,6 @@ from ergonet.baselines.forecast import (
     held_out_log_loss,
     of_all_classes,
 )
-from ergonet.models.likelihoods.counts import LARGEST_LOG_MEAN
 
 RIDGE_PENALTIES = tuple(10.0 ** (step / 2) for step in range(-6, 13))
 LOGISTIC_STRENGTHS = (1.0, 0.1, 0.01, 10.0)  # C, the inverse of the penalty; the first is scikit-learn's default
@@ -52,6 +51,8 @@ class LinearBaseline:
         """The predictive distribution of each row of `x` `[rows, features]`."""
         outputs = np.asarray(x, np.float64) @ self.coefficients.T + self.intercepts
         if self.dispersion is not None:
+            from ergonet.models.likelihoods.counts import LARGEST_LOG_MEAN  # with NumPyro
+
             return CountForecast(np.exp(np.clip(outputs, -LARGEST_LOG_MEAN, LARGEST_LOG_MEAN)), self.dispersion)
         if self.error_sd is not None:
             return Forecast(outputs, self.error_sd)

@@ -291,7 +291,7 @@ def _levels(
 def _has_gaps(values: np.ndarray) -> bool:
     if values.dtype.kind == "f":
         return bool(np.isnan(values).any())
-    return bool(np.isnat(values).any()) if values.dtype.kind == "M" else any(for_each(values.tolist(), is_missing))
+    return bool(np.isnat(values).any()) if values.dtype.kind == "M" else any(map(is_missing, values.tolist()))
 
 
 def _refuse(name: str, values: np.ndarray, argument: str) -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Shaped
 
 from ergonet._errors import DataError, shown
-from ergonet.datasets.validation import for_each, is_missing, row_name
+from ergonet.datasets.validation import is_missing, row_name
 
 ISO = "ISO8601"
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -51,7 +51,7 @@ def fitting_formats(values: Shaped[np.ndarray, "rows"]) -> list[str]:
     """The formats in which every entry that is not missing is a date."""
     if values.dtype.kind == "M":
         return [ISO]
-    present = values[~_missing(values)].tolist()
+    present = [one for one in values.tolist() if not is_missing(one)]
     if not present or not all(_may_be_date(one) for one in present):
         return []
     found = [*FORMATS]
@@ -111,7 +111,7 @@ def _local(text: str) -> str:
 def _missing(values: Shaped[np.ndarray, "rows"]) -> Bool[np.ndarray, "rows"]:
     if values.dtype.kind == "M":
         return np.isnat(values)
-    return np.array(for_each(values.tolist(), is_missing), dtype=bool)
+    return np.array([is_missing(one) for one in values.tolist()], dtype=bool)
 
 
 def _days_of(values: Shaped[np.ndarray, "rows"], form: str) -> Float[np.ndarray, "rows"]:

@@ -79,10 +79,11 @@ def for_each(entries: Sequence[Any], function: Callable[[Any], T]) -> list[T]:
         return zip(map(type, entries), entries, strict=True)
 
     try:
-        different = dict.fromkeys(keys())
+        found: dict[tuple[type, Any], Any] = dict.fromkeys(keys())
     except TypeError:  # some cannot be hashed, such as lists
         return [function(one) for one in entries]
-    found = {key: function(key[1]) for key in different}
+    for key in found:
+        found[key] = function(key[1])
     return [found[key] for key in keys()]
 
 
@@ -257,7 +258,9 @@ def as_labels(values: object, *, argument: str) -> list[Label]:
         )
     if array.dtype.kind in "mM":
         raise DataError(f"{capital(argument)} holds dates or times. Labels must be strings, numbers or true/false.")
-    labels = for_each(array.tolist(), lambda label: label.item() if isinstance(label, np.generic) else label)
+    labels = array.tolist()
+    if any(issubclass(kind, np.generic) for kind in set(map(type, labels))):
+        labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
     bad = np.array(for_each(labels, lambda label: is_missing(label) or _is_infinite(label)), dtype=bool)
     if bad.any():
         raise DataError(_bad_entries(argument, bad, labels[int(np.flatnonzero(bad)[0])]))

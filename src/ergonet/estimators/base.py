@@ -210,7 +210,7 @@ class BayesianEstimator(BaseEstimator):
     def _fall_back(self, error: TimeLimitError, targets: Any, weights: Any, *, seed: int) -> None:
         """Predict without draws: from the chains after a warm start, or as a linear baseline."""
         classes, is_of_counts = len(self.preprocessing_.classes), self.task == "count"
-        found = fall_back(error, Rows(self._rows.x, targets, classes, weights, is_of_counts), seed=seed)
+        found = fall_back(error, Rows(self._rows.x, targets, classes, weights, is_of_counts=is_of_counts), seed=seed)
         self._fitted_settings = found.settings(self._fitted_settings)
         self.model_ = build.model(self._fitted_settings, Task.of(self.preprocessing_))
         self.use(found.samples)

@@ -162,18 +162,18 @@ class Lines(AbstractProgress):
 
     def end(self) -> None:
         if self._ticks:
-            self.say(self._done())
+            self.say(self._so_far(self._overall()))
 
     def _report(self) -> None:
         self._last = time.monotonic()
-        seconds = self._pace.left(self._overall(), now=self._last)
-        self.say(self._done() + ("" if seconds is None else f", about {duration(seconds)} left"))
+        one = self._overall()
+        seconds = self._pace.left(one, now=self._last)
+        self.say(self._so_far(one) + ("" if seconds is None else f", about {duration(seconds)} left"))
 
     def _overall(self) -> Overall:
         return Overall.of(self._ticks.values(), self._num_jobs)
 
-    def _done(self) -> str:
-        one = self._overall()
+    def _so_far(self, one: Overall) -> str:
         if one.phase == WARM_START:
             *_, newest = self._ticks.values()
             return f"{WARM_START}: {newest.detail}, {newest.gradients} gradients"

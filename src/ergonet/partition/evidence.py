@@ -56,8 +56,8 @@ def evidence(target: AbstractTarget, samples: Samples, *, num_proposals: int | N
         raise SettingError(f"`samples` have {draws.shape[2]} coordinates, but `target` has {target.dim}.")
     if draws.shape[1] < FEWEST_DRAWS:
         raise SettingError(
-            f"`evidence` needs at least {FEWEST_DRAWS} draws of each chain, got {draws.shape[1]}. Sample more: "
-            f"a larger `num_draws` of `sample`, or `ergonet extend` of a run directory."
+            f"`evidence` needs at least {FEWEST_DRAWS} draws of each chain, got {draws.shape[1]}. Draw more: raise "
+            "`num_draws`, or use `ergonet extend` for a run directory."
         )
     return _estimate(target, draws, num_proposals=num_proposals, seed=seed).trusted("The evidence")
 

@@ -74,5 +74,5 @@ def test_the_evidence_of_few_draws_says_how_many_it_needs():
     target = gaussian_target()
     run = {"num_chains": 2, "num_warmup": 20, "num_draws": 30, "seed": 0, "progress": False}
     few = ergonet.sample(target, HMC(num_steps=4), **run)
-    with pytest.raises(SettingError, match=r"`evidence` needs at least 40 draws of each chain, got 30\. Sample more"):
+    with pytest.raises(SettingError, match=r"`evidence` needs at least 40 draws of each chain, got 30\. Draw more"):
         ergonet.evidence(target, few)
