@@ -69,8 +69,8 @@ class Speed:
     """How fast chains are together.
 
     Attributes:
-        rate: transitions per second of all chains of the probe together.
-        probed: number of these chains.
+        rate: transitions per second of all chains together.
+        probed: number of these chains; of those that would wait for others, the probe has none.
         slots: how many chains run at a time.
     """
 
@@ -199,14 +199,14 @@ def measured_rate(
 
     import ergonet
 
-    left = until - time.perf_counter()
+    left, count = until - time.perf_counter(), run.num_chains or FEWEST_MEMBERS
     watch = _Watch(seconds=PROBE_SHARE * left)
     with warnings.catch_warnings(), suppress(TimeLimitError, _EnoughError):
         warnings.simplefilter("ignore")
         ergonet.sample(
             target,
             kernel,
-            num_chains=run.num_chains or FEWEST_MEMBERS,
+            num_chains=min(count, _slots(run)) if run.divide == CHAINS else count,  # others would only wait
             num_warmup=PROBED,
             num_draws=1,
             seed=run.seed,

@@ -119,6 +119,16 @@ def test_the_probe_measures_what_it_can():
     assert planning.measured_rate(target, kernel, run, until=time.perf_counter() - 1.0) is None
 
 
+@pytest.mark.parametrize(("divide", "probed"), [("chains", 1), ("rows", 10)])
+def test_the_probe_has_no_chains_that_wait_for_others(divide, probed, monkeypatch):
+    """Ten slow transitions of ten chains on one core, before any chain has a second one, left no time to sample."""
+    found = []
+    monkeypatch.setattr("ergonet.sample", lambda *_, num_chains, **__: found.append(num_chains), raising=False)
+    run = RunSettings(num_chains=10, devices=1, divide=divide)
+    planning.measured_rate(gaussian_target(), NUTS(), run, until=time.perf_counter() + 3600.0)
+    assert found == [probed]
+
+
 def test_what_is_planned_is_said_and_becomes_the_settings(monkeypatch):
     monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: 40.0))
     settings = resolve("two-moons", {}, {"run": {"time_limit": 100.0, "num_chains": 4, "devices": 1}})
