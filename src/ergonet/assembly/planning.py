@@ -1,7 +1,8 @@
 """Chains, warm-up and draws that fit in a time limit, for a fit whose user gives the limit and no counts.
 
 A few transitions of the warm-up show how long one takes on this machine, with these data; they are thrown away. They
-compile the programs of the run, so that nothing is compiled twice.
+compile the programs of the run, and a warm start that is as short as can be compiles its own, so that nothing is
+compiled twice, and the time that is planned is time to sample.
 """
 
 import dataclasses
@@ -11,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ergonet._errors import TimeLimitError
+from ergonet._errors import ErgonetError, TimeLimitError
 from ergonet.assembly.settings import CHAINS, RunSettings, Settings
 from ergonet.diagnostics.held_out import FEWEST_MEMBERS
 from ergonet.inference.devices import place
@@ -19,6 +20,7 @@ from ergonet.inference.progress import Silent, Tick
 from ergonet.inference.registry import WARM_STARTS
 
 if TYPE_CHECKING:
+    from ergonet.inference.warm_start import WarmStart
     from ergonet.samplers.base import AbstractKernel
     from ergonet.target.contract import AbstractTarget
 
@@ -32,6 +34,7 @@ FEWEST_WARMUP, FEWEST_DRAWS = 10, 10
 ENOUGH_WARMUP, FEWEST_CHAINS = 100, 2  # below, two chains that have warmed up are better than four that have not
 ENSEMBLE_SHARE = 0.5  # of the time left after the probe: the optimizer of a warm start needs some of it, too
 FEWEST_TRANSITIONS = 20  # of each stage of an ensemble
+STAGES = 2  # of a warm start, each of which takes about as long to compile as the probe
 
 
 @dataclass(frozen=True)
@@ -152,9 +155,12 @@ def planned(
         kernel: a kernel of all rows.
         until: when sampling has to end, by `time.perf_counter`.
     """
-    rate, run = measured_rate(target, kernel, settings.run, until=until), settings.run
+    began, run = time.perf_counter(), settings.run
+    rate = measured_rate(target, kernel, run, until=until)
     if rate is None:
         return settings, "The time limit was too short to plan the run."
+    if until - time.perf_counter() > STAGES * (time.perf_counter() - began):
+        _compile_warm_start(target, run, until=until)
     left = max(until - time.perf_counter(), 0.0)
     found = _plan(Speed(rate, run.num_chains or FEWEST_MEMBERS, _slots(run)), left, run, kernel)
     if found.seconds <= left:
@@ -199,14 +205,14 @@ def measured_rate(
 
     import ergonet
 
-    left, count = until - time.perf_counter(), run.num_chains or FEWEST_MEMBERS
+    left = until - time.perf_counter()
     watch = _Watch(seconds=PROBE_SHARE * left)
     with warnings.catch_warnings(), suppress(TimeLimitError, _EnoughError):
         warnings.simplefilter("ignore")
         ergonet.sample(
             target,
             kernel,
-            num_chains=min(count, _slots(run)) if run.divide == CHAINS else count,  # others would only wait
+            num_chains=_probed(run),
             num_warmup=PROBED,
             num_draws=1,
             seed=run.seed,
@@ -215,6 +221,34 @@ def measured_rate(
             time_limit=max(left, 1e-3),
         )
     return watch.rate
+
+
+def _probed(run: RunSettings) -> int:
+    """Chains of a probe: others would only wait for them."""
+    count = run.num_chains or FEWEST_MEMBERS
+    return min(count, _slots(run)) if run.divide == CHAINS else count
+
+
+def shortest_warm_start(run: RunSettings) -> "WarmStart | None":
+    """A warm start that runs the same programs as that of a run, as briefly as it can; None: the run has none."""
+    if run.warm_start is None:
+        return None
+    return dataclasses.replace(WARM_STARTS.resolve(run.warm_start), most_epochs=1, num_transitions=1)
+
+
+def _compile_warm_start(target: "AbstractTarget", run: RunSettings, *, until: float) -> None:
+    """Compile the programs of the warm start of a run; what goes wrong, the run says."""
+    start = shortest_warm_start(run)
+    if start is None:
+        return
+    with suppress(ErgonetError):
+        start.run(
+            target,
+            num_chains=_probed(run),
+            seed=run.seed,
+            devices=run.devices if run.divide == CHAINS else None,
+            time_limit=max(until - time.perf_counter(), 1e-3),
+        )
 
 
 class _EnoughError(Exception):

@@ -26,9 +26,9 @@ from sklearn.model_selection import StratifiedKFold
 from ergonet._errors import ErgonetError, Terminated, TimeLimitError
 from ergonet._keys import derived_seed
 from ergonet.assembly.default import CROSS_VALIDATION
+from ergonet.assembly.planning import shortest_warm_start
 from ergonet.assembly.settings import RunSettings, Settings
 from ergonet.execution.threads import num_cores, worker_pool
-from ergonet.inference.registry import WARM_STARTS
 from ergonet.models.leaving_out import without
 from ergonet.models.network_posterior import NetworkPosterior
 from ergonet.models.weighting import Weighted
@@ -179,10 +179,7 @@ def _short(run: RunSettings) -> dict[str, Any]:
 
 def _shortest(run: RunSettings) -> dict[str, Any]:
     """Lengths and warm start of a chain that runs the same programs as briefly as it can."""
-    start = None if run.warm_start is None else WARM_STARTS.resolve(run.warm_start)
-    if start is not None:
-        start = dataclasses.replace(start, most_epochs=1, num_transitions=1)
-    return {"num_warmup": 1, "num_draws": 1, "warm_start": start}
+    return {"num_warmup": 1, "num_draws": 1, "warm_start": shortest_warm_start(run)}
 
 
 def _sampled(target: Any, kernel: Any, lengths: Mapping[str, Any], *, seed: int, time_limit: float | None) -> "Samples":

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from contextlib import closing
+from importlib import import_module
 from itertools import pairwise
 from signal import SIGINT, SIGTERM
 from typing import TYPE_CHECKING, Any
@@ -104,6 +105,7 @@ def fit(
     from ergonet.cli.run_store import RunStore
     from ergonet.inference.validation import validate_until
 
+    import_module("ergonet.report")  # before the time is planned, since this may take a second of it
     build.check(settings)
     deadline = Deadline(settings.run.time_limit, began, len(dataset.x_test))
     chosen = [] if resume else build.left_open(settings)

@@ -13,6 +13,7 @@ from ergonet.assembly.planning import Speed
 from ergonet.assembly.settings import RunSettings, resolve
 from ergonet.cli import fitting, main
 from ergonet.inference.progress import Tick
+from ergonet.inference.warm_start import WarmStart
 from tests.sampling import gaussian_target
 
 
@@ -142,6 +143,23 @@ def test_what_is_planned_is_said_and_becomes_the_settings(monkeypatch):
         assert said in sentence
         expected = settings.run if rate is None else planning.plan(Speed(rate, 4, 1), 20.0)
         assert (found.run.num_warmup, found.run.num_draws) == (expected.num_warmup, expected.num_draws)
+
+
+@pytest.mark.parametrize(("probe", "left"), [(1.0, 11.0), (8.0, 12.0)])
+def test_a_warm_start_is_compiled_before_the_time_is_planned_if_that_leaves_some(probe, left, monkeypatch):
+    now = [40.0]
+
+    def take(seconds, found=None):
+        now[0] += seconds
+        return found
+
+    monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(planning, "measured_rate", lambda *_, **__: take(probe, 20.0))
+    monkeypatch.setattr(WarmStart, "run", lambda *_, **__: take(8.0))
+    settings = resolve("two-moons", {}, {"run": {"time_limit": 100.0, "warm_start": "adam", "devices": 1}})
+    found, _ = planning.planned(settings, gaussian_target(), NUTS(), until=60.0)
+    expected = planning.plan(Speed(20.0, found.run.num_chains, 1), left)
+    assert (found.run.num_warmup, found.run.num_draws) == (expected.num_warmup, expected.num_draws)
 
 
 @pytest.mark.slow
