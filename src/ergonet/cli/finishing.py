@@ -11,7 +11,7 @@ from ergonet.runs.directory import RunDirectory
 if TYPE_CHECKING:
     from ergonet.draws.samples import Samples
 
-LAST_SECONDS = 0.5  # before the process is ended
+LAST_SECONDS = 1.0  # before the process is ended
 
 
 def finish(directory: RunDirectory, metrics: Any, arrays: Mapping[str, Any], samples: "Samples") -> None:
@@ -25,6 +25,7 @@ def finish(directory: RunDirectory, metrics: Any, arrays: Mapping[str, Any], sam
         if left is None:
             write_report(record, directory.report)
         else:
+            directory.write_manifest()  # should the process be ended meanwhile, only the report is missing
             end = time.perf_counter() + left - LAST_SECONDS
             finish_by(end, lambda: write_report(record, directory.report))
     except LateError:

@@ -210,6 +210,7 @@ def conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool
     from ergonet.cli import summary
     from ergonet.cli.run_store import how_to_continue
     from ergonet.diagnostics import advice
+    from ergonet.draws.replacement import is_unfinished
     from ergonet.inference.drive import TIME_LIMIT
 
     if quiet:
@@ -218,7 +219,7 @@ def conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool
     else:
         summary.show(metrics, report=directory.report if directory.report.exists() else None)
     is_told = signals.active().received is not None
-    if not is_told and metrics.get("stopped_by") == TIME_LIMIT:
+    if not is_told and (metrics.get("stopped_by") == TIME_LIMIT or is_unfinished(directory.path)):
         (sys.stderr if quiet else sys.stdout).write(f"The run was stopped: {how_to_continue(directory.path)}\n")
     return OFF if strict and advice.failed(metrics) else FINE
 

@@ -91,7 +91,7 @@ class Signals:
         while True:
             left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
             if left == 0.0:
-                return self._end(TIME_LIMIT, self._overrun())
+                return self._end(TIME_LIMIT, self._overrun(), otherwise="Allow more time.")
             ready, _, _ = select.select([incoming], [], [], 1.0 if left is None else min(1.0, left))
             if not ready:
                 continue
@@ -108,9 +108,9 @@ class Signals:
     def _overrun(self) -> str:
         return f"The time limit of {self._limit:g} s has passed during the {self._doing}, which is ended."
 
-    def _end(self, code: int, said: str) -> None:
+    def _end(self, code: int, said: str, *, otherwise: str = "") -> None:
         with suppress(Exception):
-            _say(f"{said} {self.kept()}".rstrip())
+            _say(f"{said} {self.kept() or otherwise}".rstrip())
         with suppress(Exception):
             if sys.stderr.isatty():
                 sys.stderr.write(_SHOW_CURSOR)

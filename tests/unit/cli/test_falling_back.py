@@ -62,6 +62,7 @@ def test_the_run_directory_predicts_as_the_linear_baseline_and_says_so(tmp_path,
     assert f"! {said}" in out
     assert said in err
     assert "R-hat" not in out
+    assert "ergonet resume" not in out  # which would have nothing to go on with
     TABLE.to_csv(tmp_path / "new.csv", index=False)
     predicting.run(
         directory, str(tmp_path / "new.csv"), str(tmp_path / "out.csv"), columns=predicting.Columns(), overwrite=False
@@ -79,7 +80,7 @@ def test_the_run_directory_predicts_as_the_linear_baseline_and_says_so(tmp_path,
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
 
 
-def test_what_is_in_the_place_stays_and_an_unfinished_run_replaces_the_fallback(tmp_path, dataset, monkeypatch):
+def test_what_is_in_the_place_stays_and_an_unfinished_run_replaces_the_fallback(tmp_path, dataset, monkeypatch, capsys):
     monkeypatch.setattr("ergonet.report.write_report", lambda *_: None)
     place = tmp_path / "run"
     claim = Claim(place, run_content(""))
@@ -87,8 +88,10 @@ def test_what_is_in_the_place_stays_and_an_unfinished_run_replaces_the_fallback(
     (claim.folder / "draws.zarr" / "fingerprint.json").write_text("{}")
     claim.preserve()
     error = TimeLimitError("too slow")
-    directory, _ = falling_back.fall_back(error, fitting_settings(dataset), dataset, claim, began=0.0)
+    directory, metrics = falling_back.fall_back(error, fitting_settings(dataset), dataset, claim, began=0.0)
     claim.close()
+    fitting.conclude(directory, metrics, strict=False, quiet=False)
+    assert f"The run was stopped: `ergonet resume {place}` continues it." in capsys.readouterr().out
     assert directory.path == place
     assert RunDirectory(place).check_version()
     again = Claim(place, run_content(""), existing=Existing.CONTINUE)
@@ -125,6 +128,16 @@ def test_the_command_falls_back_and_writes_a_report(tmp_path, monkeypatch, capsy
     found = unfinished.record_of(RunDirectory(place))
     assert found.metrics["fallback"]["name"] == "logistic regression"
     write_report(found, place / "again.html")
+
+
+def test_a_process_that_is_ended_while_it_writes_the_report_leaves_a_finished_run(tmp_path, dataset, monkeypatch):
+    found = []
+    monkeypatch.setattr(signals.Signals, "seconds_left", property(lambda _: 3600.0))
+    monkeypatch.setattr(
+        "ergonet.report.write_report", lambda _, path: found.append(RunDirectory(path.parent).check_version())
+    )
+    fall_back(tmp_path / "run", dataset)
+    assert found == [True]
 
 
 def test_a_report_for_which_there_is_no_time_is_left_out(tmp_path, dataset, monkeypatch, capsys):

@@ -114,18 +114,19 @@ def test_a_signal_that_the_parent_ignores_stays_ignored():
         signal.raise_signal(signal.SIGINT)
 
 
-def test_an_overrun_time_limit_ends_the_process(ended, capsys, monkeypatch):
+@pytest.mark.parametrize(("kept", "said"), [("Three draws are kept.",) * 2, ("", "Allow more time.")])
+def test_an_overrun_time_limit_ends_the_process(kept, said, ended, capsys, monkeypatch):
     now = time.monotonic()
     found = signals.Signals()
-    found.kept = lambda: "Three draws are kept."
+    found.kept = lambda: kept
     found.limit(60.0, began=time.perf_counter())
     incoming, outgoing = socket.socketpair()
     with incoming, outgoing, found.deferred(doing="evaluation"):
         monkeypatch.setattr(time, "monotonic", lambda: now + 70.1)
         found.watch(incoming)
     assert ended.codes == [124]
-    said = capsys.readouterr().err
-    assert "The time limit of 60 s has passed during the evaluation, which is ended. Three draws are kept." in said
+    told = capsys.readouterr().err
+    assert f"The time limit of 60 s has passed during the evaluation, which is ended. {said}" in told
 
 
 @pytest.mark.parametrize(
