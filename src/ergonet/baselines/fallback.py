@@ -20,6 +20,7 @@ from ergonet.baselines.linear import LinearBaseline
 from ergonet.diagnostics.finding import FALLBACK
 from ergonet.draws.samples import Samples
 from ergonet.draws.versions import versions
+from ergonet.inference.progress import WARM_START
 from ergonet.models.embedding import width
 
 SECONDS = 2.0  # for the penalty of a logistic regression
@@ -80,7 +81,7 @@ def fall_back(error: TimeLimitError, rows: Rows, *, seed: int, levels: tuple[int
             if count > 1
             else "one network that the warm start found"
         )
-        return Fallback(_samples(np.asarray(states)[:, None], "warm start", what, seed=seed), None)
+        return Fallback(_samples(np.asarray(states)[:, None], WARM_START, what, seed=seed), None)
     plain = rows.x.shape[1] - sum(levels)
     without = replace(rows, x=rows.x[:, :plain] if plain else np.zeros((len(rows.x), 1)))
     linear = fit_linear(without, seconds=SECONDS)

@@ -66,7 +66,7 @@ class AbstractRegressor(MultiOutputMixin, RegressorMixin, BayesianEstimator):
             The estimator itself.
 
         Raises:
-            CapabilityError: the rows of the fit are not known: the estimator was loaded from a file.
+            CapabilityError: the estimator was loaded, without its rows, or `time_limit` left a linear model.
             DataError: a value cannot be used.
         """
         check_is_fitted(self, "samples_")

@@ -15,6 +15,7 @@ from ergonet.assembly.settings import RunSettings
 from ergonet.diagnostics.finding import FALLBACK
 from ergonet.draws.quantities import draw_weights
 from ergonet.draws.samples import Samples
+from ergonet.inference.progress import WARM_START
 from ergonet.inference.run import sample
 from ergonet.inference.until import Until
 from ergonet.inference.updating import Annealed, NotFeasibleError, anneal
@@ -75,7 +76,16 @@ class Fit:
 
 
 def updated(fit: Fit, old: TrainingRows, new: TrainingRows, *, seed: int) -> Samples:
-    """Draws given the new rows, too, with a record of how they were made in `about["update"]`."""
+    """Draws given the new rows, too, with a record of how they were made in `about["update"]`.
+
+    Raises:
+        CapabilityError: there are no networks, but a linear baseline, whose posterior is not that of the network.
+    """
+    fallback = fit.samples.about.get(FALLBACK, {"name": WARM_START})
+    if fallback["name"] != WARM_START:
+        raise CapabilityError(
+            f"`update` goes on from networks, and there are none. {fallback['sentence']} Fit again with all rows."
+        )
     rows = old.with_new(new)
     posterior = rows.condition(fit.model)
     try:
