@@ -18,6 +18,7 @@ from ergonet.diagnostics.finding import (
 
 FEWEST_MEMBERS: Final = 4  # with three, an outlier must be 79 times as far away as the other two are from each other
 LARGEST_CALIBRATION_ERROR: Final = 0.05  # beyond what chance explains
+LARGEST_CHANCE: Final = 2.5  # calibration error in units of its mean by chance; two rows may have no standard error
 USEFUL_ESS: Final = 100  # Monte Carlo error of a tenth of the standard deviation
 
 
@@ -62,9 +63,9 @@ def without_judgement(metrics: Mapping[str, Any]) -> Finding:
 def judge_calibration(metrics: Mapping[str, Any], _diagnostics: Mapping[str, Any]) -> list[Finding]:
     """Stated probabilities or intervals that are wrong by more than chance and two standard errors allow."""
     test = metrics.get("test") or {}
-    error, spread = number(test, "calibration"), number(test, "calibration_standard_error")
-    if not error - 2 * spread - number(test, "calibration_by_chance") > LARGEST_CALIBRATION_ERROR:
+    if not beyond_chance(test) > LARGEST_CALIBRATION_ERROR:
         return []
+    error, spread = number(test, "calibration"), number(test, "calibration_standard_error")
     is_classes = "error" in test
     found = f"{100 * error:.1f} % ± {100 * spread:.1f} on the held-out rows"
     what = "stated probabilities" if is_classes else "predictive intervals"
@@ -79,11 +80,21 @@ def judge_calibration(metrics: Mapping[str, Any], _diagnostics: Mapping[str, Any
     ]
 
 
+def beyond_chance(test: Mapping[str, Any]) -> float:
+    """How much of a calibration error is beyond chance and two standard errors; not above 0 if chance explains it."""
+    error, spread = number(test, "calibration"), number(test, "calibration_standard_error")
+    chance = number(test, "calibration_by_chance")
+    return error - 2 * spread - chance if error > LARGEST_CHANCE * chance else 0.0
+
+
 def miscalibration(metrics: Mapping[str, Any]) -> str:
-    """``overconfident``, ``underconfident``, or ``uneven`` where neither prevails by two standard errors."""
+    """``overconfident``, ``underconfident``, or ``uneven``.
+
+    It is uneven where neither prevails by two standard errors, or the 90 % intervals are off to the other side.
+    """
     test = metrics.get("test") or {}
     mean, spread = number(test, "overconfidence"), number(test, "overconfidence_standard_error")
-    if not abs(mean) > 2 * spread:
+    if not abs(mean) > 2 * spread or mean * number(test, "overconfidence_90") < 0:
         return UNEVEN
     return OVERCONFIDENT if mean > 0 else UNDERCONFIDENT
 

@@ -11,6 +11,7 @@ from scipy.special import xlogy
 
 from ergonet._errors import DataError
 from ergonet.prediction.calibration import (
+    CoverageCurve,
     check_classification,
     coverage_curve,
     finite_array,
@@ -88,8 +89,8 @@ def regression_scores(
         ``calibration`` (mean over central intervals of ``|coverage - nominal|``, 0 to 1) and ``overconfidence`` (mean
         of ``nominal - coverage``, -1 to 1), each with its ``*_standard_error``; ``calibration_by_chance`` (the value
         of ``calibration`` to expect of calibrated intervals); ``coverage_90`` (fraction of true values in the central
-        90 % interval) if the levels include 0.05 and 0.95. Standard errors are NaN for a single row; the standard error
-        of ``rmse`` is 0 if every error is 0.
+        90 % interval) and ``overconfidence_90`` (0.9 minus that) if the levels include 0.05 and 0.95. Standard errors
+        are NaN for a single row; the standard error of ``rmse`` is 0 if every error is 0.
 
     Raises:
         DataError: shapes do not match, there are no rows, or a value is not finite.
@@ -110,15 +111,29 @@ def regression_scores(
         "rmse_standard_error": standard_error(squared) / (2 * rmse) if rmse > 0 else 0.0,
         "nll": float(-log_density.mean()),
         "nll_standard_error": standard_error(log_density),
+        **_calibration(curve),
+    }
+    for i in _ninety(curve):
+        scores["coverage_90"] = float(curve.coverage[i])
+    return scores
+
+
+def _calibration(curve: CoverageCurve) -> dict[str, float]:
+    scores = {
         "calibration": curve.mean_gap,
         "calibration_standard_error": curve.mean_gap_standard_error,
         "calibration_by_chance": curve.by_chance,
         "overconfidence": curve.overconfidence,
         "overconfidence_standard_error": curve.overconfidence_standard_error,
     }
-    for i in np.flatnonzero(np.abs(curve.nominal - 0.9) < 1e-6):
-        scores["coverage_90"] = float(curve.coverage[i])
+    for i in _ninety(curve):
+        scores["overconfidence_90"] = float(curve.nominal[i] - curve.coverage[i])
     return scores
+
+
+def _ninety(curve: CoverageCurve) -> np.ndarray:
+    """Index of the 90 % interval; empty if it is not known."""
+    return np.flatnonzero(np.abs(curve.nominal - 0.9) < 1e-6)
 
 
 def transform_scores(transform: np.ndarray) -> dict[str, float]:
@@ -130,17 +145,10 @@ def transform_scores(transform: np.ndarray) -> dict[str, float]:
         transform: randomized where values repeat, ``[rows, targets]``.
 
     Returns:
-        ``calibration`` and ``overconfidence`` with their ``*_standard_error``, and ``calibration_by_chance``, as of
-        `regression_scores`.
+        ``calibration`` and ``overconfidence`` with their ``*_standard_error``, ``calibration_by_chance`` and
+        ``overconfidence_90``, as of `regression_scores`.
     """
-    curve = transform_coverage(transform)
-    return {
-        "calibration": curve.mean_gap,
-        "calibration_standard_error": curve.mean_gap_standard_error,
-        "calibration_by_chance": curve.by_chance,
-        "overconfidence": curve.overconfidence,
-        "overconfidence_standard_error": curve.overconfidence_standard_error,
-    }
+    return _calibration(transform_coverage(transform))
 
 
 def count_scores(

@@ -74,33 +74,26 @@ def _sureness(metrics: Mapping[str, Any]) -> str:
         return ""
     is_classes = "error" in test
     what = "probabilities" if is_classes else "intervals"
+    is_off, direction = bool(held_out.judge_calibration(metrics, {})), held_out.miscalibration(metrics)
+    slightly = held_out.beyond_chance(test) > 0 and direction != held_out.UNEVEN
     inside = wording.real(test, "coverage_90")
-    if inside is not None:
+    if inside is not None and not ((is_off or slightly) and (0.9 - inside) * (test.get("overconfidence") or 0.0) < 0):
         measured = f"the 90 % intervals contain {100 * inside:.1f} % of the true values"
     else:
         observed = "frequencies" if is_classes else "coverage"
         measured = f"they differ from the observed {observed} by {100 * gap:.1f} % on average"
-    if held_out.judge_calibration(metrics, {}):
-        direction = held_out.miscalibration(metrics)
+    if is_off:
         return f"Do not take the stated {what} at face value, because they are {direction}: {measured}."
     if not advice.are_draws_sound(metrics):
-        said = f"The stated {what} are {direction}" if (direction := _slightly(test)) else _nothing(what)
+        said = f"The stated {what} are {direction}" if slightly else _nothing(what)
         return f"{said} ({measured}), but other draws may change them."
-    if direction := _slightly(test):
+    if slightly:
         return f"The stated {what} are slightly {direction}, by less than this page calls a problem: {measured}."
     return f"{_nothing(what)}: {measured}."
 
 
 def _nothing(what: str) -> str:
     return f"Nothing on these rows contradicts the stated {what}"
-
-
-def _slightly(test: Mapping[str, Any]) -> str:
-    """In which direction stated uncertainties are off by more than chance and two standard errors; empty: in none."""
-    gap, spread = wording.real(test, "calibration"), wording.real(test, "calibration_standard_error")
-    chance, direction = wording.real(test, "calibration_by_chance") or 0.0, held_out.miscalibration({"test": test})
-    is_off = gap is not None and spread is not None and gap - 2 * spread > chance
-    return direction if is_off and direction != held_out.UNEVEN else ""
 
 
 def _next(metrics: Mapping[str, Any]) -> str:

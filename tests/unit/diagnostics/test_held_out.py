@@ -8,6 +8,7 @@ from ergonet.cli import summary
 from ergonet.diagnostics import failed, find
 from ergonet.diagnostics.finding import MODEL
 from ergonet.prediction.scores import classification_scores, regression_scores
+from ergonet.report.opening import paragraph
 from ergonet.report.overview import judge
 
 SOUND = {"divergences": 0, "max_rhat_function": 1.001, "min_ess_bulk_function": 2000.0}
@@ -41,6 +42,28 @@ def test_calibrated_predictions_raise_no_alarm(scores, rows):
     rng, runs = np.random.default_rng(1), 100
     alarms = sum(failed(metrics(scores(rng, rows, 1.0))) for _ in range(runs))
     assert alarms <= 0.05 * runs + 3 * np.sqrt(0.05 * 0.95 * runs)
+
+
+@pytest.mark.parametrize(("rows", "sure"), [(2, 0.55), (3, 0.75), (5, 0.75)])
+def test_few_rows_that_are_alike_by_chance_raise_no_alarm(rows, sure):
+    """All are right, or wrong, so the error has no spread, which says nothing of its own error."""
+    rng, runs, stated = np.random.default_rng(6), 300, np.tile([sure, 1 - sure], (rows, 1))
+    truths = (rng.random((runs, rows)) > sure).astype(int)
+    assert np.mean([failed(metrics(classification_scores(stated, truth))) for truth in truths]) < 0.08
+
+
+def test_the_verdict_names_no_direction_that_the_90_percent_intervals_contradict():
+    """Targets near -1 and 1: narrow intervals around 0 contain none of them, and wide ones all."""
+    rng = np.random.default_rng(7)
+    truth = rng.choice([-1.0, 1.0], (300, 1)) + 0.05 * rng.normal(size=(300, 1))
+    quantiles = np.broadcast_to(stats.norm.ppf(LEVELS)[:, None, None], (19, 300, 1))
+    found = metrics(regression_scores(np.zeros((300, 1)), truth, np.zeros(300), quantiles, LEVELS))
+    assert found["test"]["coverage_90"] == 1.0
+    assert found["test"]["overconfidence"] > 0.1
+    assert judge(found).headline.endswith("not calibrated on the held-out rows: uneven.")
+    assert "some are too wide and some too narrow" in find(found)[0].sentence
+    sure = paragraph(found)[-2]
+    assert "because they are uneven: they differ from the observed coverage by" in sure
 
 
 def test_the_error_by_chance_is_that_of_calibrated_predictions():
