@@ -73,21 +73,21 @@ class Speed:
 
     Attributes:
         rate: transitions per second of all chains together.
-        probed: number of these chains; of those that would wait for others, the probe has none.
+        num_chains: number of these chains.
         slots: how many chains run at a time.
     """
 
     rate: float
-    probed: int
+    num_chains: int
     slots: int
 
     def of(self, num_chains: int) -> float:
         """Transitions per second of so many chains together: fewer than slots leave some of the machine idle."""
-        return self.rate * min(num_chains, self.slots) / min(self.probed, self.slots)
+        return self.rate * min(num_chains, self.slots) / min(self.num_chains, self.slots)
 
 
 def plan(speed: Speed, seconds: float) -> Plan:
-    """The counts that fit in a time, for at most as many chains as were probed.
+    """The counts that fit in a time, for at most the chains of `speed`.
 
     Args:
         speed: of the chains.
@@ -97,7 +97,7 @@ def plan(speed: Speed, seconds: float) -> Plan:
     def possible(num_chains: int) -> float:
         return USED_SHARE * speed.of(num_chains) * seconds / num_chains
 
-    num_chains = speed.probed
+    num_chains = speed.num_chains
     while num_chains > max(FEWEST_CHAINS, speed.slots) and WARMUP_SHARE * possible(num_chains) < ENOUGH_WARMUP:
         num_chains -= 1
     each = possible(num_chains)
@@ -200,7 +200,7 @@ def _plan(speed: Speed, seconds: float, run: RunSettings, kernel: "AbstractKerne
 def measured_rate(
     target: "AbstractTarget", kernel: "AbstractKernel", run: RunSettings, *, until: float
 ) -> float | None:
-    """Transitions per second of all chains in the warm-up; None if not one fits in the time."""
+    """Transitions per second of all chains together in the warm-up; None if not one fits in the time."""
     import warnings
 
     import ergonet
@@ -224,7 +224,7 @@ def measured_rate(
 
 
 def _probed(run: RunSettings) -> int:
-    """Chains of a probe: others would only wait for them."""
+    """Chains of a probe: those that run at a time, since others would only wait for them."""
     count = run.num_chains or FEWEST_MEMBERS
     return min(count, _slots(run)) if run.divide == CHAINS else count
 

@@ -18,7 +18,7 @@ from ergonet.diagnostics.finding import (
 
 FEWEST_MEMBERS: Final = 4  # with three, an outlier must be 79 times as far away as the other two are from each other
 LARGEST_CALIBRATION_ERROR: Final = 0.05  # beyond what chance explains
-LARGEST_CHANCE: Final = 2.5  # calibration error in units of its mean by chance; two rows may have no standard error
+LARGEST_CHANCE: Final = 2.5  # calibration error in units of its mean by chance, two standard deviations of one bin
 USEFUL_ESS: Final = 100  # Monte Carlo error of a tenth of the standard deviation
 
 
