@@ -90,10 +90,13 @@ class Box(AbstractSpace):
         """Number of coordinates with walls of their own; 1 if all share one pair."""
         return int(np.size(self.lower))
 
-    def contains(self, positions: Any) -> Bool[Array, "..."]:
-        """Whether positions `[..., dim]` are inside; walls are rounded to the precision of the positions."""
-        at = jnp.asarray(positions)
-        return jnp.all(self._is_inside(at if jnp.issubdtype(at.dtype, jnp.floating) else at.astype(float)), axis=-1)
+    def contains(self, positions: Any) -> Bool[AnyArray, "..."] | np.bool_:
+        """Whether positions `[..., dim]` are inside; walls are rounded to the precision of the positions.
+
+        Nothing is compiled for arrays of NumPy, whose number of positions may be another each time.
+        """
+        at = positions if isinstance(positions, jax.Array) else np.asarray(positions)
+        return self._is_inside(at if jnp.issubdtype(at.dtype, jnp.floating) else at.astype(float)).all(axis=-1)
 
     def check(self, dim: int, positions: np.ndarray | None = None) -> None:
         """Check that the box fits a target, and that starts are inside.
@@ -149,13 +152,14 @@ class Box(AbstractSpace):
             return position, jnp.where(turned, -momentum, momentum)
         return self._follow(metric, time, position, momentum)
 
-    def _is_inside(self, position: Array) -> Bool[Array, "..."]:
+    def _is_inside(self, position: AnyArray) -> Bool[AnyArray, "..."]:
         lower, upper = self._walls(position)
         return (lower <= position) & (position < upper)
 
-    def _walls(self, position: Array) -> tuple[Array, Array]:
-        """The walls in the dtype of the position."""
-        return jnp.asarray(self.lower, position.dtype), jnp.asarray(self.upper, position.dtype)
+    def _walls(self, position: AnyArray) -> tuple[Any, Any]:
+        """The walls in the dtype of the position, as arrays of its kind."""
+        as_array: Any = np.asarray if isinstance(position, np.ndarray) else jnp.asarray
+        return as_array(self.lower, position.dtype), as_array(self.upper, position.dtype)
 
     def _fold(self, position: Position, shift: Position) -> tuple[Position, Bool[Array, "dim"]]:
         """The position after a shift of each coordinate, and whether its direction is reversed."""
