@@ -19,6 +19,8 @@ from ergonet.baselines.boosting import BOOSTING, BoostedTrees, boosting
 from ergonet.baselines.forecast import CountForecast, Forecast, LeftOutError, Rows, inputs_of
 from ergonet.baselines.linear import LinearBaseline, logistic, poisson, ridge
 from ergonet.datasets.dataset import Dataset
+from ergonet.datasets.validation import capital
+from ergonet.diagnostics.finding import number
 from ergonet.prediction.calibration import standard_error
 from ergonet.prediction.pit import between, steps_of
 from ergonet.prediction.scores import (
@@ -242,29 +244,48 @@ def _differences(network: _RowScores, baseline: _RowScores) -> dict[str, float]:
 BETTER, WORSE, SIMILAR, UNKNOWN = "better", "worse", "similar", "unknown"
 
 
-def best_of(methods: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The baseline with the best log score."""
-    return min(methods, key=lambda one: one["test"]["nll"])
+@dataclass(frozen=True)
+class Rival:
+    """The baseline beside which the network is judged.
+
+    Attributes:
+        method: its entry in `methods` of `compare`.
+        standing: where the log score of the network is beside its own: `BETTER`, `WORSE`, `SIMILAR` or `UNKNOWN`.
+        is_closer: whether it has clearly fewer errors than the network, or smaller ones.
+    """
+
+    method: Mapping[str, Any]
+    standing: str
+    is_closer: bool
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the network is clearly worse."""
+        return self.standing == WORSE or self.is_closer
 
 
-def standing(best: Mapping[str, Any]) -> str:
-    """Where the log score of the network is beside that of a baseline: `BETTER`, `WORSE`, `SIMILAR` or `UNKNOWN`.
+def rival(methods: Sequence[Mapping[str, Any]]) -> Rival:
+    """The baseline with the best log score or, if that is not clearly ahead, one whose predictions are clearly closer.
 
     Args:
-        best: an entry of `methods` of `compare`, or of its copy in `metrics.json`, where unknown figures are None.
+        methods: entries of `methods` of `compare`, or of its copy in `metrics.json`, where unknown figures are None.
     """
-    difference, error = (best["difference"].get(name) for name in ("nll", "nll_standard_error"))
-    if difference is None or error is None or not (math.isfinite(difference) and math.isfinite(error)):
-        return UNKNOWN
-    if abs(difference) <= CLEAR * error:
-        return SIMILAR
-    return BETTER if difference < 0 else WORSE
+    best = _best_of(methods)
+    standing = _standing(best["difference"])
+    closest = None if standing == WORSE else _closest(methods)
+    if closest is None:
+        return Rival(best, standing, is_closer=False)
+    return Rival(closest, _standing(closest["difference"]), is_closer=True)
 
 
 def verdict(methods: Sequence[Mapping[str, Any]]) -> str:
-    """Whether the network earns its place beside the baseline with the best log score, as a sentence."""
-    best = best_of(methods)
-    difference, error = best["difference"]["nll"], best["difference"]["nll_standard_error"]
+    """Whether the network earns its place beside the baseline with the best log score, as a sentence.
+
+    Args:
+        methods: entries of `methods` of `compare`, or of its copy in `metrics.json`, where unknown figures are None.
+    """
+    best = _best_of(methods)
+    difference, error = _pair(best["difference"], "nll")
     against = f"that of the best baseline, {best['name']}"
     if not math.isfinite(difference):
         return f"The network's log score is not finite, so it cannot be compared with {against}."
@@ -272,20 +293,48 @@ def verdict(methods: Sequence[Mapping[str, Any]]) -> str:
         return f"One test row cannot say whether the network is better than the best baseline, {best['name']}."
     decimals = min(max(1 - math.floor(math.log10(error)), 0), 6) if error > 0 else 2
     figures = f"{abs(difference):.{decimals}f} ± {error:.{decimals}f} nats per row"
-    found = standing(best)
+    found, closest = _standing(best["difference"]), _closest(methods)
     if found == WORSE:
         return f"The network does not earn its place: its log score is worse than {against}, by {figures}."
-    closer = [one for one in methods if _is_closer(one["difference"])]
-    but = f" Its point predictions are clearly worse than those of {closer[0]['name']}." if closer else ""
+    but = "" if closest is None else f"its point predictions are clearly worse than those of {closest['name']}."
     if found == BETTER:
-        return f"The network earns its place: its log score is better than {against}, by {figures}.{but}"
+        better = f"log score is better than {against}, by {figures}"
+        return f"The network's {better}, but {but}" if but else f"The network earns its place: its {better}."
     side = "better" if difference < 0 else "worse"
     return (
-        f"The network has yet to earn its place: its log score is within error of {against} ({side} by {figures}).{but}"
+        f"The network has yet to earn its place: its log score is within error of {against} ({side} by {figures})."
+        f"{but and f' {capital(but)}'}"
     )
 
 
-def _is_closer(difference: Mapping[str, float]) -> bool:
-    """Whether the network has clearly more errors, or larger ones, than a baseline."""
-    key = "rmse" if "rmse" in difference else "error"
-    return difference.get(key, 0.0) > CLEAR * difference.get(f"{key}_standard_error", math.inf)
+def _best_of(methods: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return min(methods, key=lambda one: one["test"]["nll"])
+
+
+def _closest(methods: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Of the baselines that have clearly fewer errors than the network, or smaller ones, the one with the least."""
+    closer = [one for one in methods if _is_closer(one["difference"])]
+    return max(closer, key=lambda one: _pair(one["difference"], _loss_of(one["difference"]))[0], default=None)
+
+
+def _standing(difference: Mapping[str, Any]) -> str:
+    mean, error = _pair(difference, "nll")
+    if not (math.isfinite(mean) and math.isfinite(error)):
+        return UNKNOWN
+    if not abs(mean) > CLEAR * error:
+        return SIMILAR
+    return BETTER if mean < 0 else WORSE
+
+
+def _is_closer(difference: Mapping[str, Any]) -> bool:
+    mean, error = _pair(difference, _loss_of(difference))
+    return mean > CLEAR * error
+
+
+def _loss_of(difference: Mapping[str, Any]) -> str:
+    return "rmse" if "rmse" in difference else "error"
+
+
+def _pair(difference: Mapping[str, Any], name: str) -> tuple[float, float]:
+    """A difference and its standard error; NaN if unknown."""
+    return number(difference, name), number(difference, f"{name}_standard_error")

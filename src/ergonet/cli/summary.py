@@ -47,8 +47,9 @@ def show(metrics: Mapping[str, Any], *, report: Path | None) -> None:
 def sentences(metrics: Mapping[str, Any]) -> list[str]:
     """The problems, one line each, or a line that says that all checks passed."""
     off = [f"! {sentence}" for sentence in advice.advise(metrics)]
-    if advice.are_draws_sound(metrics) and off:
-        off.insert(0, overview.judge(metrics).headline)
+    judged = overview.judge(metrics)
+    if advice.are_draws_sound(metrics) and judged.level != "good":
+        off.insert(0, judged.headline)
     stopped = metrics.get("stopped_by")
     early = (
         [f"! Stopped by {stopped}: {metrics.get('num_draws')} draws of each chain are available."] if stopped else []

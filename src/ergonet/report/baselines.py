@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ergonet.baselines import comparison
 from ergonet.baselines.boosting import BOOSTING
-from ergonet.baselines.comparison import WORSE, best_of, standing
+from ergonet.baselines.comparison import WORSE, Rival, verdict
 from ergonet.datasets.validation import capital
 from ergonet.diagnostics.finding import FALLBACK
 from ergonet.report import wording
@@ -31,29 +32,27 @@ def summary_rows(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def sentences(metrics: Mapping[str, Any]) -> list[str]:
     """Whether the network earns its place, what to do if it does not, and which baseline is missing."""
-    found, advice = _found(metrics), instead(metrics)
-    told = (found.get("sentence"), advice and f"{capital(advice)}.", *(found.get("left_out") or ()))
+    methods, advice = _scored(metrics), instead(metrics)
+    told = (methods and verdict(methods), advice and f"{capital(advice)}.", *(_found(metrics).get("left_out") or ()))
     return [str(one) for one in told if one]
 
 
 def instead(metrics: Mapping[str, Any]) -> str:
-    """What to do about a network whose log score is worse than that of the best baseline; empty for others."""
-    found = best(metrics)
-    if found is None or found[1] != WORSE or metrics.get(FALLBACK):
+    """What to do about a network that is clearly worse than a baseline; empty for others."""
+    found = rival(metrics)
+    if found is None or not found.is_ahead or metrics.get(FALLBACK):
         return ""
-    name = found[0]["name"]
+    name = found.method["name"]
+    use = f"use {name}" if found.standing == WORSE else f"use {name} for point predictions"
     if name != BOOSTING and not metrics.get("has_linear_part", True):
-        return f"use {name}, or fit again with `--direct`, which adds a linear model to the network"
-    return (
-        f"use {name}, or try another prior, likelihood or number of units and compare the runs with `ergonet compare`"
-    )
+        return f"{use}, or fit again with `--direct`, which adds a linear model to the network"
+    return f"{use}, or try another prior, likelihood or number of units and compare the runs with `ergonet compare`"
 
 
-def best(metrics: Mapping[str, Any]) -> tuple[Mapping[str, Any], str] | None:
-    """The baseline with the best log score, and where the network is beside it, see ``standing``; None without one."""
-    methods = [one for one in _methods(metrics) if wording.real(one["test"], "nll") is not None]
-    found = best_of(methods) if methods else None
-    return None if found is None else (found, standing(found))
+def rival(metrics: Mapping[str, Any]) -> Rival | None:
+    """The baseline beside which the network is judged; None without one."""
+    methods = _scored(metrics)
+    return comparison.rival(methods) if methods else None
 
 
 def table(metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,6 +92,10 @@ def _found(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _methods(metrics: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return list(_found(metrics).get("methods") or ())
+
+
+def _scored(metrics: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [one for one in _methods(metrics) if wording.real(one["test"], "nll") is not None]
 
 
 def _score(scores: Mapping[str, Any], key: str, *, percent: bool) -> str:

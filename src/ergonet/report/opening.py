@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ergonet.baselines.comparison import BETTER, SIMILAR, WORSE
+from ergonet.baselines.comparison import BETTER, SIMILAR, WORSE, Rival
+from ergonet.datasets.validation import capital
 from ergonet.diagnostics import advice, held_out
 from ergonet.diagnostics.finding import FALLBACK, RECALIBRATION
 from ergonet.report import baselines, overview, wording
@@ -13,9 +14,9 @@ _WITHOUT_ROWS = (
     "would do as well."
 )
 _STANDING = {
-    BETTER: "Judged by the probabilities that both gave to the true values, the network is clearly better.",
-    SIMILAR: "Judged by the probabilities that both gave to the true values, these rows show no clear difference.",
-    WORSE: "Judged by the probabilities that both gave to the true values, the network is clearly worse.",
+    BETTER: "the network is clearly better",
+    SIMILAR: "these rows show no clear difference",
+    WORSE: "the network is clearly worse",
 }
 
 
@@ -34,19 +35,30 @@ def paragraph(metrics: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _quality(metrics: Mapping[str, Any]) -> tuple[str, ...]:
-    test, best = metrics.get("test") or {}, baselines.best(metrics)
+    test, rival = metrics.get("test") or {}, baselines.rival(metrics)
     own = _error(test)
     if not own:
         return (_WITHOUT_ROWS,)
     rows = wording.real(metrics, "num_test")
     where = f"On {wording.plural(int(rows), 'held-out row')}" if rows is not None else "On the held-out rows"
     told = _said(test, "the stand-in" if metrics.get(FALLBACK) else "the network", own)
-    if best is None:
+    if rival is None:
         return (f"{where} {told}; no simpler method was fitted to compare this with.",)
-    method, side = best
-    does = "misclassifies" if "error" in test else "has"
-    beside = f"the best simple method, {method['name']}, {does} {_error(method['test'])}"
-    return (f"{where} {told}; {beside}.", _STANDING.get(side, ""))
+    method, does = rival.method, "misclassifies" if "error" in test else "has"
+    which = "closest" if rival.is_closer else "best"
+    beside = f"the {which} simple method, {method['name']}, {does} {_error(method['test'])}"
+    return (f"{where} {told}; {beside}.", _judged(rival))
+
+
+def _judged(rival: Rival) -> str:
+    judged = _STANDING.get(rival.standing, "")
+    said = [
+        f"its errors are clearly {'fewer' if 'error' in rival.method['test'] else 'smaller'}"
+        if rival.is_closer
+        else "",
+        f"judged by the probabilities that both gave to the true values, {judged}" if judged else "",
+    ]
+    return capital(f"{'; '.join(filter(None, said))}.") if any(said) else ""
 
 
 def _error(test: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ergonet.baselines.comparison import WORSE
+from ergonet.baselines.comparison import WORSE, Rival
 from ergonet.diagnostics import advice, held_out
 from ergonet.diagnostics.finding import (
     COST,
@@ -83,11 +83,8 @@ def judge(metrics: Mapping[str, Any]) -> Verdict:
     if UNJUDGED in notes:
         headline = "The draws are an average over chains in different modes, which no held-out rows have judged."
         return Verdict("note", headline, sentences)
-    best = baselines.best(metrics)
-    if best is not None and best[1] == WORSE:
-        return Verdict(
-            "note", f"The draws are sound, but {best[0]['name']} predicts the held-out rows better.", sentences
-        )
+    if (rival := baselines.rival(metrics)) is not None and rival.is_ahead:
+        return Verdict("note", f"The draws are sound, but {_lead(rival)}.", sentences)
     if MODES in notes:
         return Verdict("note", "The results can be used: an average over chains in different modes.", sentences)
     if SCALES in notes:
@@ -96,6 +93,14 @@ def judge(metrics: Mapping[str, Any]) -> Verdict:
         but = "but the run cost more than necessary" if notes == {COST} else "with the reservation below"
         return Verdict("note", f"The results can be used, {but}.", sentences)
     return Verdict("good", "Every check of the draws passed: the results can be used.", ())
+
+
+def _lead(rival: Rival) -> str:
+    name = rival.method["name"]
+    if rival.standing == WORSE:
+        return f"{name} predicts the held-out rows better"
+    does = "misclassifies fewer of the held-out rows" if "error" in rival.method["test"] else ""
+    return f"{name} {does or 'predicts the held-out rows more closely'}"
 
 
 def title(record: RunRecord) -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ergonet import MLP, BayesianNetwork, likelihoods, priors
+from ergonet.cli import summary
 from ergonet.report import baselines, overview
 from ergonet.report.opening import paragraph
 from ergonet.runs import facts
@@ -23,8 +24,8 @@ def numbers():
     return regression_record(**SMALL).metrics
 
 
-def beside(metrics, name, difference):
-    """The metrics with a baseline whose log score differs by so much, with an error of 0.1."""
+def beside(metrics, name, difference, **more):
+    """The metrics with a baseline whose log score differs by so much, with an error of 0.1, and more differences."""
     key = "error" if "error" in metrics["test"] else "rmse"
     test = {key: 0.25, f"{key}_standard_error": 0.01, "nll": 1.0}
     method = {
@@ -32,7 +33,7 @@ def beside(metrics, name, difference):
         "says": "penalty chosen",
         "num_train": 9,
         "test": test,
-        "difference": {"nll": difference, "nll_standard_error": 0.1},
+        "difference": {"nll": difference, "nll_standard_error": 0.1, **more},
     }
     return {**metrics, "baselines": {"methods": [method], "left_out": []}}
 
@@ -84,9 +85,48 @@ def test_worse_than_a_linear_baseline(numbers, name):
     advice = "fit again with `--direct`, which adds a linear model to the network."
     assert said({**metrics, "has_linear_part": False})[-1] == f"Next: use {name}, or {advice}"
     assert "try another prior" in said({**metrics, "has_linear_part": True})[-1]
-    assert baselines.sentences({**metrics, "has_linear_part": False}) == [f"Use {name}, or {advice}"]
-    assert baselines.sentences({**beside(numbers, name, -0.1), "has_linear_part": False}) == []
-    assert baselines.sentences({**metrics, "fallback": "linear"}) == []
+    worse = f"The network does not earn its place: its log score is worse than that of the best baseline, {name}, by"
+    told = baselines.sentences({**metrics, "has_linear_part": False})
+    assert told == [f"{worse} 0.30 ± 0.10 nats per row.", f"Use {name}, or {advice}"]
+    (similar,) = baselines.sentences({**beside(numbers, name, -0.1), "has_linear_part": False})
+    assert similar.startswith("The network has yet to earn its place")
+    assert baselines.sentences({**metrics, "fallback": "linear"}) == told[:1]
+
+
+MORE_ERRORS = {
+    "numbers": ({"rmse": 20.0, "rmse_standard_error": 2.0}, "predicts the held-out rows more closely", "smaller"),
+    "classes": ({"error": 0.1, "error_standard_error": 0.02}, "misclassifies fewer of the held-out rows", "fewer"),
+}
+
+
+@pytest.mark.parametrize("task", MORE_ERRORS)
+@pytest.mark.parametrize("difference", [-0.5, 0.1])
+def test_clearly_more_errors_than_a_baseline_are_a_note_whatever_the_log_score(request, task, difference):
+    """The summary, the verdict, the first paragraph of the report and its advice say the same."""
+    more, lead, errors = MORE_ERRORS[task]
+    metrics = beside(request.getfixturevalue(task), "linear regression", difference, **more)
+    metrics["has_linear_part"] = False
+    headline = f"The draws are sound, but linear regression {lead}."
+    first, quality, beside_it, _, then = said(metrics)
+    assert (first, overview.judge(metrics).level, summary.sentences(metrics)) == (headline, "note", [headline])
+    assert "the closest simple method, linear regression, " in quality
+    judged = "the network is clearly better" if difference < 0 else "these rows show no clear difference"
+    assert beside_it.startswith(f"Its errors are clearly {errors}; judged by the probabilities that both gave")
+    assert beside_it.endswith(f"{judged}.")
+    assert then.startswith("Next: use linear regression for point predictions, or fit again with `--direct`")
+    place, advice = baselines.sentences(metrics)
+    assert place.endswith("ts point predictions are clearly worse than those of linear regression.")
+    assert ("The network's log score is better than" in place) == (difference < 0)
+    assert advice.lower() == then.removeprefix("Next: ").lower()
+
+
+def test_the_closest_of_several_baselines_is_named(numbers):
+    """Not the one with the best log score, unless that is clearly ahead of the network."""
+    ridge = beside(numbers, "ridge regression", -0.5, rmse=20.0, rmse_standard_error=2.0)["baselines"]["methods"][0]
+    for difference, name in ((-0.1, "ridge regression"), (0.5, "gradient boosting")):
+        metrics = beside(numbers, "gradient boosting", difference, rmse=9.0, rmse_standard_error=2.0)
+        metrics["baselines"]["methods"].append({**ridge, "test": {**ridge["test"], "nll": 2.0}})
+        assert f"The draws are sound, but {name} predicts" in said(metrics)[0]
 
 
 def test_counts_and_one_baseline_too_few(numbers):
