@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import bdtrc, ndtr, ndtri, stdtrit
 
 from ergonet.baselines.boosting import BOOSTING, BoostedTrees, boosting
 from ergonet.baselines.forecast import CountForecast, Forecast, LeftOutError, Rows, inputs_of
@@ -38,7 +38,7 @@ LEAST_SECONDS = 0.5
 MOST_WORK = 1e7  # rows times features times classes; above, some of the rows are used
 WORK_WITHOUT_CLASSES = 4  # counts as so many classes
 MOST_RIDGE_WORK = 2e9  # operations of a decomposition
-CLEAR = 2.0  # standard errors
+CLEAR = 2.0  # standard errors of many rows; of few, the same two-sided level
 LEVELS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 
 
@@ -166,7 +166,7 @@ def compare(baselines: Baselines, dataset: Dataset, arrays: Mapping[str, np.ndar
             entry = {"name": one.name, "says": one.says, "num_train": one.num_train}
             methods.append({**entry, "test": scores, "difference": _differences(own, rows)})
     content: dict[str, Any] = {"methods": methods, "left_out": left_out}
-    return content | ({"sentence": verdict(methods)} if methods else {})
+    return content | ({"sentence": verdict(methods, len(own.nll))} if methods else {})
 
 
 @dataclass(frozen=True)
@@ -264,25 +264,27 @@ class Rival:
         return self.standing == WORSE or self.is_closer
 
 
-def rival(methods: Sequence[Mapping[str, Any]]) -> Rival:
+def rival(methods: Sequence[Mapping[str, Any]], rows: int | None) -> Rival:
     """The baseline with the best log score or, if that is not clearly ahead, one whose predictions are clearly closer.
 
     Args:
         methods: entries of `methods` of `compare`, or of its copy in `metrics.json`, where unknown figures are None.
+        rows: number of test rows; None: unknown.
     """
     best = _best_of(methods)
-    standing = _standing(best["difference"])
-    closest = None if standing == WORSE else _closest(methods)
+    standing = _standing(best["difference"], rows)
+    closest = None if standing == WORSE else _closest(methods, rows)
     if closest is None:
         return Rival(best, standing, is_closer=False)
-    return Rival(closest, _standing(closest["difference"]), is_closer=True)
+    return Rival(closest, _standing(closest["difference"], rows), is_closer=True)
 
 
-def verdict(methods: Sequence[Mapping[str, Any]]) -> str:
+def verdict(methods: Sequence[Mapping[str, Any]], rows: int | None) -> str:
     """Whether the network earns its place beside the baseline with the best log score, as a sentence.
 
     Args:
         methods: entries of `methods` of `compare`, or of its copy in `metrics.json`, where unknown figures are None.
+        rows: number of test rows; None: unknown.
     """
     best = _best_of(methods)
     difference, error = _pair(best["difference"], "nll")
@@ -293,7 +295,7 @@ def verdict(methods: Sequence[Mapping[str, Any]]) -> str:
         return f"One test row cannot say whether the network is better than the best baseline, {best['name']}."
     decimals = min(max(1 - math.floor(math.log10(error)), 0), 6) if error > 0 else 2
     figures = f"{abs(difference):.{decimals}f} ± {error:.{decimals}f} nats per row"
-    found, closest = _standing(best["difference"]), _closest(methods)
+    found, closest = _standing(best["difference"], rows), _closest(methods, rows)
     if found == WORSE:
         return f"The network does not earn its place: its log score is worse than {against}, by {figures}."
     but = "" if closest is None else f"its point predictions are clearly worse than those of {closest['name']}."
@@ -311,24 +313,34 @@ def _best_of(methods: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return min(methods, key=lambda one: one["test"]["nll"])
 
 
-def _closest(methods: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _closest(methods: Sequence[Mapping[str, Any]], rows: int | None) -> Mapping[str, Any] | None:
     """Of the baselines that have clearly fewer errors than the network, or smaller ones, the one with the least."""
-    closer = [one for one in methods if _is_closer(one["difference"])]
+    closer = [one for one in methods if _is_closer(one["difference"], rows)]
     return max(closer, key=lambda one: _pair(one["difference"], _loss_of(one["difference"]))[0], default=None)
 
 
-def _standing(difference: Mapping[str, Any]) -> str:
+def _standing(difference: Mapping[str, Any], rows: int | None) -> str:
     mean, error = _pair(difference, "nll")
     if not (math.isfinite(mean) and math.isfinite(error)):
         return UNKNOWN
-    if not abs(mean) > CLEAR * error:
+    if not abs(mean) > _clear(rows) * error:
         return SIMILAR
     return BETTER if mean < 0 else WORSE
 
 
-def _is_closer(difference: Mapping[str, Any]) -> bool:
-    mean, error = _pair(difference, _loss_of(difference))
-    return mean > CLEAR * error
+def _is_closer(difference: Mapping[str, Any], rows: int | None) -> bool:
+    """By Student's t or, as errors of classes are counts, by the sign test of rows that one of both misclassifies."""
+    mean, error = _pair(difference, name := _loss_of(difference))
+    if name == "rmse" or rows is None or math.isnan(error):
+        return mean > _clear(rows) * error
+    either = rows * (mean**2 + (rows - 1) * error**2)  # rows that one misclassifies: squares of differences, summed
+    own = (either + rows * mean) / 2
+    return bool(bdtrc(round(own) - 1, round(either), 0.5) < ndtr(-CLEAR))
+
+
+def _clear(rows: int | None) -> float:
+    """Standard errors of a mean over so many rows beyond which it is clear, by Student's t."""
+    return CLEAR if rows is None else float(-stdtrit(rows - 1, ndtr(-CLEAR)))
 
 
 def _loss_of(difference: Mapping[str, Any]) -> str:

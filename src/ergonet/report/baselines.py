@@ -33,7 +33,11 @@ def summary_rows(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 def sentences(metrics: Mapping[str, Any]) -> list[str]:
     """Whether the network earns its place, what to do if it does not, and which baseline is missing."""
     methods, advice = _scored(metrics), instead(metrics)
-    told = (methods and verdict(methods), advice and f"{capital(advice)}.", *(_found(metrics).get("left_out") or ()))
+    told = (
+        methods and verdict(methods, _rows(metrics)),
+        advice and f"{capital(advice)}.",
+        *(_found(metrics).get("left_out") or ()),
+    )
     return [str(one) for one in told if one]
 
 
@@ -52,7 +56,7 @@ def instead(metrics: Mapping[str, Any]) -> str:
 def rival(metrics: Mapping[str, Any]) -> Rival | None:
     """The baseline beside which the network is judged; None without one."""
     methods = _scored(metrics)
-    return comparison.rival(methods) if methods else None
+    return comparison.rival(methods, _rows(metrics)) if methods else None
 
 
 def table(metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,6 +100,11 @@ def _methods(metrics: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _scored(metrics: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in _methods(metrics) if wording.real(one["test"], "nll") is not None]
+
+
+def _rows(metrics: Mapping[str, Any]) -> int | None:
+    found = wording.real(metrics, "num_test")
+    return None if found is None else int(found)
 
 
 def _score(scores: Mapping[str, Any], key: str, *, percent: bool) -> str:

@@ -159,10 +159,47 @@ def test_the_verdict_is_beside_the_best_baseline(difference, said):
     def method(name, nll, gap):
         return {"name": name, "test": {"nll": nll}, "difference": {"nll": gap, "nll_standard_error": 0.1}}
 
-    sentence = verdict([method("ridge regression", 2.0, difference - 9.0), method("boosting", 1.0, difference)])
+    methods = [method("ridge regression", 2.0, difference - 9.0), method("boosting", 1.0, difference)]
+    sentence = verdict(methods, 100)
     assert said in sentence
     assert f"boosting, by {abs(difference):.2f} ± 0.10" in sentence or f"by {abs(difference):.2f} ± 0.10" in sentence
     assert "boosting" in sentence
+
+
+@pytest.mark.parametrize("rows", [2, 3, 8, 100])
+def test_methods_that_are_as_good_as_the_network_are_seldom_clearly_better_or_worse(rows):
+    """Of few rows, two standard errors are exceeded by chance in up to 30 of 100 splits."""
+    rng, standings, closer = np.random.default_rng(0), [], []
+    for _ in range(2000):
+        losses, wrong = rng.normal(size=(2, rows)), rng.random((2, rows)) < 0.3
+        scores = [comparison._RowScores(*one, is_squared=False) for one in zip(losses, wrong * 1.0, strict=True)]
+        method = {"test": {"nll": 1.0}, "difference": comparison._differences(*scores)}
+        found = comparison.rival([method], rows)
+        standings.append(found.standing)
+        closer.append(comparison._is_closer(method["difference"], rows))
+    assert np.mean([one != comparison.SIMILAR for one in standings]) == pytest.approx(2 * stats.norm.sf(2), abs=0.015)
+    assert np.mean(closer) < stats.norm.sf(2) + 0.01
+
+
+@pytest.mark.parametrize(("rows", "is_clear"), [(2, False), (8, False), (20, True), (None, True)])
+def test_as_many_standard_errors_are_clear_with_many_rows_only(rows, is_clear):
+    methods = [{"name": "ridge", "test": {"nll": 1.0}, "difference": {"nll": 0.23, "nll_standard_error": 0.1}}]
+    methods[0]["difference"] |= {"rmse": 2.3, "rmse_standard_error": 1.0}
+    assert (comparison.rival(methods, rows).standing == comparison.WORSE) == is_clear
+    assert ("does not earn" in verdict(methods, rows)) == is_clear
+    assert comparison._is_closer(methods[0]["difference"], rows) == is_clear
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "rows", "is_closer"), [(2, 0, 2, False), (5, 0, 5, False), (6, 0, 9, True), (12, 3, 99, True)]
+)
+def test_the_sign_test_counts_rows_that_one_of_both_misclassifies(own, other, rows, is_closer):
+    wrong = np.zeros((2, rows))
+    wrong[0, :own], wrong[1, own : own + other] = 1.0, 1.0
+    difference = comparison._differences(*(comparison._RowScores(one, one, is_squared=False) for one in wrong))
+    assert comparison._is_closer(difference, rows) == is_closer
+    test = stats.binomtest(own, own + other, alternative="greater")
+    assert is_closer == (test.pvalue < stats.norm.sf(2))
 
 
 def test_a_method_that_fails_is_a_sentence(monkeypatch):

@@ -129,6 +129,20 @@ def test_the_closest_of_several_baselines_is_named(numbers):
         assert f"The draws are sound, but {name} predicts" in said(metrics)[0]
 
 
+def test_with_a_few_rows_a_difference_must_be_larger_to_be_clear(numbers):
+    metrics = beside(numbers, "ridge regression", 0.3, rmse=6.0, rmse_standard_error=2.0)
+    assert overview.judge(metrics).level == "note"
+    few = {**metrics, "num_test": 3}
+    assert overview.judge(few).level == "good"
+    assert "no clear difference" in said(few)[2]
+    (told,) = baselines.sentences(few)
+    assert told.endswith(
+        "is within error of that of the best baseline, ridge regression (worse by 0.30 ± 0.10 nats per row)."
+    )
+    older = {name: value for name, value in metrics.items() if name != "num_test"}
+    assert overview.judge(older) == overview.judge(metrics)
+
+
 def test_counts_and_one_baseline_too_few(numbers):
     _, error, _, _ = said(changed(numbers, "test", deviance=1.1))
     assert "(root mean square, as a count)" in error
