@@ -13,9 +13,10 @@ from ergonet.baselines import comparison
 from ergonet.baselines.linear import LinearBaseline
 from ergonet.cli import distributions
 from ergonet.cli.thinning import predict_by, thinned
+from ergonet.datasets.copies import count_copies
 from ergonet.datasets.dataset import Dataset
 from ergonet.datasets.domain import FEW_INPUTS, NEIGHBORS, Domain
-from ergonet.diagnostics.finding import FALLBACK
+from ergonet.diagnostics.finding import COPIES, FALLBACK
 from ergonet.diagnostics.function_space import choose_reference_rows
 from ergonet.draws.memory import GIB, USABLE_SHARE, free_memory
 from ergonet.draws.quantities import spread_draws
@@ -243,6 +244,8 @@ def metrics_of(
     }
     if evaluation.baselines:
         of_test["baselines"] = dict(evaluation.baselines)
+    if copies := count_copies(dataset):
+        of_test[COPIES] = copies
     if evaluation.scored_draws is not None:
         of_test["scored_draws"] = evaluation.scored_draws
     return found | metrics.as_json(of_test)

@@ -127,24 +127,17 @@ def _found(fitted: "Fitted", x: Any, y: Any) -> "ClassCalibration | Levels":
 def _seen(fitted: "Fitted", x: Any, y: Any) -> str:
     """A sentence if rows are training rows, as far as the data of the fit are still in place; else empty."""
     from ergonet.cli.loading import reload_data
+    from ergonet.datasets.copies import row_keys
 
     try:
         dataset = reload_data(fitted.settings, fitted.preprocessing, lacking="")
     except RunDirectoryError:
         return ""
-    known = set(_keys(dataset.x_train, dataset.y_train))
-    count = sum(key in known for key in _keys(x, y))
+    known = set(row_keys(dataset.x_train, dataset.y_train))
+    count = sum(key in known for key in row_keys(x, y))
     if not count:
         return ""
     return (
         f"But {count} of these rows are training rows, for which predictions are better than for new ones, so that new "
         f"ones now get too narrow intervals or too sure probabilities: recalibrate on rows that were not in the fit."
     )
-
-
-def _keys(x: Any, y: Any) -> list[bytes]:
-    """Rows with their targets, to be compared."""
-    import numpy as np
-
-    columns = [np.reshape(np.asarray(one), (len(one), -1)).astype(np.float32) for one in (x, y)]
-    return [row.tobytes() for row in np.concatenate(columns, axis=1)]

@@ -25,6 +25,7 @@ from ergonet.diagnostics.held_out import (
     are_of_modes,
     are_unjudged,
     judge_calibration,
+    judge_copies,
     judge_members,
     without_judgement,
 )
@@ -368,6 +369,7 @@ _RULES: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], list[Finding]], .
     _clipped,
     _rejected,
     judge_calibration,
+    judge_copies,
 )
 
 

@@ -13,6 +13,7 @@ MODES: Final = "modes"
 UNJUDGED: Final = "unjudged"
 MODEL: Final = "model"
 SCALES: Final = "scales"
+COPIES: Final = "test_copies"  # also in metrics: how many held-out rows are copies of training rows
 COST: Final = "cost"
 FALLBACK: Final = "fallback"  # in metrics and `about`: what predicts if there are no draws
 RECALIBRATION: Final = "recalibration"  # in metrics: how predictions are recalibrated
@@ -30,7 +31,8 @@ class Finding:
         sentence: what is wrong and what to change, in plain words.
         subject: `DRAWS`, whether they are draws from the posterior; `MODES`, that the chains are in different ones;
             `UNJUDGED`, the same without held-out rows to judge them; `SCALES`, that they do not mix, while predictions
-            do; `MODEL`, which does not describe the held-out rows; or `COST`, which was higher than necessary.
+            do; `MODEL`, which does not describe the held-out rows; `COPIES`, that these repeat training rows; or
+            `COST`, which was higher than necessary.
     """
 
     problem: bool

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ergonet.diagnostics.finding import (
+    COPIES,
     LARGEST_RHAT,
     MODEL,
     MODES,
@@ -76,6 +77,22 @@ def judge_calibration(metrics: Mapping[str, Any], _diagnostics: Mapping[str, Any
             problem=True,
             subject=MODEL,
             sentence=f"The {what} are {direction} (calibration error {found}): {remedy}",
+        )
+    ]
+
+
+def judge_copies(metrics: Mapping[str, Any], _diagnostics: Mapping[str, Any]) -> list[Finding]:
+    """Held-out rows that are training rows again."""
+    count = number(metrics, COPIES)
+    if not count > 0:
+        return []
+    return [
+        Finding(
+            problem=False,
+            subject=COPIES,
+            sentence=f"{count:.0f} of {number(metrics, 'num_test'):.0f} held-out rows are copies of training rows "
+            "(same inputs and target): the scores are better than those of new rows. Remove the copies, or hold out "
+            "rows that are not in the table with `--test-file`.",
         )
     ]
 

@@ -14,6 +14,7 @@ from ergonet.baselines.fallback import fit_linear
 from ergonet.baselines.forecast import Forecast, Rows
 from ergonet.cli import falling_back, fitting, predicting, resuming, signals, unfinished
 from ergonet.datasets.tables import from_table
+from ergonet.diagnostics import advise
 from ergonet.draws.replacement import Claim, Existing
 from ergonet.inference import waiting
 from ergonet.report.write import write_report
@@ -45,6 +46,14 @@ def fitting_settings(dataset):
     from ergonet.assembly import build
 
     return build.complete(SETTINGS, dataset.preprocessing)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_copies_of_training_rows_among_the_held_out_rows_are_told(tmp_path, monkeypatch, times):
+    monkeypatch.setattr("ergonet.report.write_report", lambda *_: None)
+    _, metrics = fall_back(tmp_path / "run", from_table(pd.concat([TABLE] * times), "y", seed=0))
+    assert (metrics.get("test_copies", 0) > 0.5 * metrics["num_test"]) == (times == 2)
+    assert ("copies of training rows" in " ".join(advise(metrics))) == (times == 2)
 
 
 def test_the_run_directory_predicts_as_the_linear_baseline_and_says_so(tmp_path, dataset, monkeypatch, capsys):

@@ -6,7 +6,7 @@ from scipy import stats
 
 from ergonet.cli import summary
 from ergonet.diagnostics import failed, find
-from ergonet.diagnostics.finding import MODEL
+from ergonet.diagnostics.finding import COPIES, MODEL
 from ergonet.prediction.scores import classification_scores, regression_scores
 from ergonet.report.opening import paragraph
 from ergonet.report.overview import judge
@@ -95,6 +95,21 @@ def test_wrong_probabilities_are_a_problem_of_the_model(scores, size, direction,
     assert said.headline.startswith("The draws are sound, but the stated")
     assert said.headline.endswith(f"not calibrated on the held-out rows: {direction}.")
     assert summary.sentences(found)[0] == said.headline
+
+
+def test_held_out_rows_that_are_copies_are_a_note():
+    test = intervals(np.random.default_rng(3), 300, 1.0)
+    found = metrics(test) | {COPIES: 12}
+    (finding,) = find(found)
+    assert (finding.problem, finding.subject) == (False, COPIES)
+    assert finding.sentence.startswith(
+        "12 of 300 held-out rows are copies of training rows (same inputs and target): the"
+    )
+    said = judge(found)
+    assert (said.level, said.headline) == ("note", "The results can be used, with the reservation below.")
+    assert summary.sentences(found) == [said.headline, f"! {finding.sentence}"]
+    assert paragraph(found)[0] == said.headline
+    assert find(metrics(test)) == ()
 
 
 def test_with_unsound_draws_the_headline_is_about_these():
