@@ -38,8 +38,12 @@ def test_the_target_counts_and_numbers_may_be_targets():
 
 @pytest.mark.parametrize("share", [0.02, 0.2])
 def test_a_few_copies_are_not_told(share):
-    data = split(pd.concat([MIXED, MIXED.iloc[: round(share * ROWS)]]))
-    assert (count_copies(data) > 0) == (share > 0.1)
+    frame = pd.DataFrame(RNG.normal(size=(2000, 3)), columns=["a", "b", "y"])
+    data = from_table(pd.concat([frame, frame[: round(share * 2000)]]), "y", test_fraction=0.25, seed=0)
+    known = set(row_keys(data.x_train, data.y_train))
+    copies = sum(key in known for key in row_keys(data.x_test, data.y_test))
+    assert count_copies(data) == (0 if share < 0.05 else copies)
+    assert copies > 0.5 * share * len(data.x_test)
 
 
 @pytest.mark.parametrize(
