@@ -39,6 +39,7 @@ MOST_WORK = 1e7  # rows times features times classes; above, some of the rows ar
 WORK_WITHOUT_CLASSES = 4  # counts as so many classes
 MOST_RIDGE_WORK = 2e9  # operations of a decomposition
 CLEAR = 2.0  # standard errors of many rows; of few, the same two-sided level
+SCALED_RMSE = "scaled_rmse"  # difference for several targets, in standard deviations of each
 LEVELS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 
 
@@ -158,11 +159,12 @@ def compare(baselines: Baselines, dataset: Dataset, arrays: Mapping[str, np.ndar
         if there is a method.
     """
     methods: list[dict[str, Any]] = []
-    left_out, own = list(baselines.left_out), _rows_of(arrays)
+    left_out, scale = list(baselines.left_out), _scale_of(dataset)
+    own = _rows_of(arrays, scale)
     for one in baselines.fitted:
         with _failures_as_sentences(one.name, left_out):
             scores, found = evaluated(one, dataset)
-            rows = _rows_of(found)
+            rows = _rows_of(found, scale)
             entry = {"name": one.name, "says": one.says, "num_train": one.num_train}
             methods.append({**entry, "test": scores, "difference": _differences(own, rows)})
     content: dict[str, Any] = {"methods": methods, "left_out": left_out}
@@ -171,18 +173,28 @@ def compare(baselines: Baselines, dataset: Dataset, arrays: Mapping[str, np.ndar
 
 @dataclass(frozen=True)
 class _RowScores:
-    """Scores of single test rows: `nll` in nats, and `loss`, squared errors or misclassifications."""
+    """Scores of single test rows: `nll` in nats, and `loss`, misclassifications or squared errors, perhaps scaled."""
 
     nll: np.ndarray
     loss: np.ndarray
     is_squared: bool
+    is_scaled: bool = False
 
 
-def _rows_of(arrays: Mapping[str, np.ndarray]) -> _RowScores:
+def _scale_of(dataset: Dataset) -> np.ndarray | None:
+    """Standard deviations of several targets, so that the unit of none decides about errors; else None."""
+    if dataset.task == "classification" or dataset.y_train.shape[1] == 1:
+        return None
+    return dataset.preprocessing.inverse_target(dataset.y_train).std(axis=0)
+
+
+def _rows_of(arrays: Mapping[str, np.ndarray], scale: np.ndarray | None) -> _RowScores:
     truth = arrays["truth"]
     if "probabilities" in arrays:
         return _of_probabilities(Forecast(arrays["probabilities"], None), truth)
-    return _RowScores(-arrays["log_density"], np.square(arrays["mean"] - truth).mean(axis=1), is_squared=True)
+    errors = (arrays["mean"] - truth) / (1.0 if scale is None else scale)
+    loss = np.square(errors).mean(axis=1)
+    return _RowScores(-arrays["log_density"], loss, is_squared=True, is_scaled=scale is not None)
 
 
 def _of_probabilities(forecast: Forecast, truth: np.ndarray) -> _RowScores:
@@ -238,7 +250,8 @@ def _differences(network: _RowScores, baseline: _RowScores) -> dict[str, float]:
     roots = [math.sqrt(one.loss.mean()) for one in (network, baseline)]
     slopes = [one.loss / (2 * root) if root else one.loss for one, root in zip((network, baseline), roots, strict=True)]
     error = standard_error(slopes[0] - slopes[1])  # the first term of the root's expansion
-    return {**found, "rmse": roots[0] - roots[1], "rmse_standard_error": error}
+    name = SCALED_RMSE if network.is_scaled else "rmse"
+    return {**found, name: roots[0] - roots[1], f"{name}_standard_error": error}
 
 
 BETTER, WORSE, SIMILAR, UNKNOWN = "better", "worse", "similar", "unknown"
@@ -331,7 +344,7 @@ def _standing(difference: Mapping[str, Any], rows: int | None) -> str:
 def _is_closer(difference: Mapping[str, Any], rows: int | None) -> bool:
     """By Student's t or, as errors of classes are counts, by the sign test of rows that one of both misclassifies."""
     mean, error = _pair(difference, name := _loss_of(difference))
-    if name == "rmse" or rows is None or math.isnan(error):
+    if name != "error" or rows is None or math.isnan(error):
         return mean > _clear(rows) * error
     either = rows * (mean**2 + (rows - 1) * error**2)  # rows that one misclassifies: squares of differences, summed
     own = (either + rows * mean) / 2
@@ -344,7 +357,7 @@ def _clear(rows: int | None) -> float:
 
 
 def _loss_of(difference: Mapping[str, Any]) -> str:
-    return "rmse" if "rmse" in difference else "error"
+    return next((name for name in (SCALED_RMSE, "rmse") if name in difference), "error")
 
 
 def _pair(difference: Mapping[str, Any], name: str) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from ergonet.report import wording
 SCORES = (
     ("error", "error", True),
     ("rmse", "RMSE", False),
+    (comparison.SCALED_RMSE, "RMSE in standard deviations of the targets", False),
     ("nll", "NLL", False),
     ("calibration", "calibration error", True),
 )

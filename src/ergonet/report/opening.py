@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ergonet.baselines.comparison import BETTER, SIMILAR, WORSE, Rival
+from ergonet.baselines.comparison import BETTER, SCALED_RMSE, SIMILAR, WORSE, Rival
 from ergonet.datasets.validation import capital
 from ergonet.diagnostics import advice, held_out
 from ergonet.diagnostics.finding import FALLBACK, RECALIBRATION
@@ -52,10 +52,10 @@ def _quality(metrics: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _judged(rival: Rival) -> str:
     judged = _STANDING.get(rival.standing, "")
+    errors = "fewer" if "error" in rival.method["test"] else "smaller"
+    unit = " in standard deviations of the targets" if SCALED_RMSE in rival.method["difference"] else ""
     said = [
-        f"its errors are clearly {'fewer' if 'error' in rival.method['test'] else 'smaller'}"
-        if rival.is_closer
-        else "",
+        f"its errors are clearly {errors}{unit}" if rival.is_closer else "",
         f"judged by the probabilities that both gave to the true values, {judged}" if judged else "",
     ]
     return capital(f"{'; '.join(filter(None, said))}.") if any(said) else ""

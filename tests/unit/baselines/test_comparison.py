@@ -166,6 +166,33 @@ def test_the_verdict_is_beside_the_best_baseline(difference, said):
     assert "boosting" in sentence
 
 
+def test_of_several_targets_none_decides_by_its_unit():
+    """The network is worse in all targets but the one with the largest unit."""
+    rng, truth = np.random.default_rng(0), table(unit=1000.0).drop(columns=["kind", "city"])
+    for name in ("p", "q"):
+        truth[name] = truth["a"] + 0.5 * rng.normal(size=len(truth))
+    data = from_table(truth, ["y", "p", "q"], test_fraction=0.25, seed=0)
+    known = data.preprocessing.inverse_target(data.y_test)
+    mean = known + np.asarray([0.0, 3.0, 3.0]) * rng.normal(size=known.shape)
+    found = compare(
+        fit_baselines(data, seconds=NEVER), data, {"mean": mean, "truth": known, "log_density": np.zeros(len(mean))}
+    )
+    assert np.square(mean - known).mean() < min(one["test"]["rmse"] for one in found["methods"]) ** 2
+    metrics = {"num_test": len(mean), "baselines": found, "test": {}}
+    difference, judged = found["methods"][0]["difference"], baselines_of_report.rival(metrics)
+    sd = data.preprocessing.target_sd
+    linear, _ = (comparison.evaluated(one, data)[1]["mean"] for one in fit_baselines(data, seconds=NEVER).fitted)
+    roots = [np.sqrt(np.square((one - known) / sd).mean()) for one in (mean, linear)]
+    assert difference["scaled_rmse"] == pytest.approx(roots[0] - roots[1], rel=1e-3)
+    assert judged is not None
+    assert judged.is_closer
+    assert baselines_of_report.table(metrics)["names"][-1].startswith("NLL: network minus")
+    assert (
+        "RMSE in standard deviations of the targets: network minus method"
+        in baselines_of_report.table(metrics)["names"]
+    )
+
+
 @pytest.mark.parametrize("rows", [2, 3, 8, 100])
 def test_methods_that_are_as_good_as_the_network_are_seldom_clearly_better_or_worse(rows):
     """Of few rows, two standard errors are exceeded by chance in up to 30 of 100 splits."""

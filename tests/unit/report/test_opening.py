@@ -120,6 +120,13 @@ def test_clearly_more_errors_than_a_baseline_are_a_note_whatever_the_log_score(r
     assert advice.lower() == then.removeprefix("Next: ").lower()
 
 
+def test_errors_of_several_targets_are_compared_in_their_standard_deviations(numbers):
+    more = {"scaled_rmse": 0.3, "scaled_rmse_standard_error": 0.1}
+    metrics = beside(numbers, "ridge regression", 0.1, **more)
+    assert overview.judge(metrics).headline.endswith("ridge regression predicts the held-out rows more closely.")
+    assert said(metrics)[2].startswith("Its errors are clearly smaller in standard deviations of the targets; judged")
+
+
 def test_the_closest_of_several_baselines_is_named(numbers):
     """Not the one with the best log score, unless that is clearly ahead of the network."""
     ridge = beside(numbers, "ridge regression", -0.5, rmse=20.0, rmse_standard_error=2.0)["baselines"]["methods"][0]
