@@ -185,7 +185,8 @@ def _scale_of(dataset: Dataset) -> np.ndarray | None:
     """Standard deviations of several targets, so that the unit of none decides about errors; else None."""
     if dataset.task == "classification" or dataset.y_train.shape[1] == 1:
         return None
-    return dataset.preprocessing.inverse_target(dataset.y_train).std(axis=0)
+    sd = dataset.preprocessing.inverse_target(dataset.y_train).std(axis=0)
+    return np.where(sd > 0, sd, 1.0)
 
 
 def _rows_of(arrays: Mapping[str, np.ndarray], scale: np.ndarray | None) -> _RowScores:
