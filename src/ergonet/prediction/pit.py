@@ -8,6 +8,7 @@ rounded, between the ends of the step that y stands for.
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -126,7 +127,8 @@ def ends(likelihood: AbstractLikelihood, own: Any, outputs: Array, targets: Arra
     `steps` are these ends, `[end, targets, rows]`; None: the targets are exact, or whole numbers.
     """
     if likelihood.is_discrete:
-        return jnp.stack([likelihood.cdf(own, outputs, targets - 1), likelihood.cdf(own, outputs, targets)])
+        both = jnp.stack([targets - 1, targets])  # one place in the program, since that of counts takes long to compile
+        return jax.vmap(lambda values: likelihood.cdf(own, outputs, values))(both)
     if steps is None:
         return jnp.stack([likelihood.cdf(own, outputs, targets)] * 2)
     reached = [

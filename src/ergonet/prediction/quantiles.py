@@ -16,7 +16,7 @@ from jax import lax
 
 from ergonet._types import Array, Bool, Float
 from ergonet.models.likelihood import AbstractLikelihood
-from ergonet.models.likelihoods.distribution import AbstractDistribution, bisect, bracket
+from ergonet.models.likelihoods.distribution import AbstractDistribution, bracket
 
 MOST_STEPS = 40  # about 10 are needed; bisection alone would need about 25 at float32 precision
 PRECISION = 4  # units in the last place
@@ -84,12 +84,12 @@ def mixture_quantiles(
         means, variances = (jax.vmap(one)(own, outputs) for one in (likelihood.mean, likelihood.variance))
         around, sd = jnp.mean(means, axis=0), jnp.sqrt(jnp.mean(variances, axis=0) + jnp.var(means, axis=0))
         guess = jnp.broadcast_to(around, (levels.shape[0], *around.shape))
-        low, high = bracket(excess, guess, sd, is_whole=likelihood.is_discrete)
+        low, high = bracket(excess, guess, sd, is_whole=likelihood.is_discrete, is_narrow=likelihood.is_discrete)
     else:
         first = quantiles(jnp.asarray(0))
         low, high = lax.fori_loop(1, num_draws, extremes, (first, first))
     if likelihood.is_discrete:
-        return bisect(excess, low, high, is_whole=True)
+        return high
     return find_root(excess, low, high)
 
 

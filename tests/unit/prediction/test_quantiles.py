@@ -7,6 +7,8 @@ import pytest
 from scipy import optimize, stats
 
 from ergonet import likelihoods
+from ergonet.models.likelihoods.distribution import bracket
+from ergonet.prediction.pit import ends
 from ergonet.prediction.quantiles import MOST_STEPS, find_root, mixture_quantiles
 
 LEVELS = np.array([0.001, 0.05, 0.5, 0.9, 0.999], np.float32)
@@ -101,3 +103,27 @@ def test_a_search_does_not_depend_on_its_neighbors():
     together = find_root(excess, low, high)
     alone = [find_root(excess, low[i : i + 1], high[i : i + 1])[0] for i in range(4)]
     assert np.array_equal(together, np.array(alone))
+
+
+def test_the_distribution_function_of_counts_is_once_in_each_program():  # each time, it takes seconds to compile
+    counts, outputs, y = likelihoods.NegativeBinomial(dispersion=0.5), jnp.zeros((3, 1, 2)), jnp.zeros((1, 2))
+
+    def size(function, *arguments) -> int:
+        return str(jax.make_jaxpr(function)(*arguments)).count("lgamma")
+
+    once = size(lambda f: counts.cdf({}, f, y), outputs[0])
+    levels = jnp.asarray([0.1, 0.5])
+    assert size(lambda f: mixture_quantiles(counts, {}, f, levels, jnp.ones(3)), outputs) == once > 0
+    assert size(lambda f: ends(counts, {}, f, y, None), outputs[0]) == once
+
+
+def test_a_bracket_grows_from_any_guess_and_a_narrow_one_ends_at_the_smallest_whole_number():
+    roots = jnp.array([-700.0, -3.0, 0.0, 3.5, 3.5, 1e5])
+    around, width = jnp.array([5.0, -3.0, 0.0, 3.0, 900.0, 0.0]), jnp.array([1.0, 0.0, 2.0, 0.1, 10.0, 1.0])
+    found = bracket(lambda x: x - roots, around, width, is_whole=True, is_narrow=True)
+    assert np.array_equal(found[1], [-700.0, -3.0, 0.0, 4.0, 4.0, 1e5])
+    assert np.array_equal(found[0], found[1] - 1)
+    low, high = bracket(lambda x: x - roots, around, width, is_whole=False)
+    assert ((low < roots) & (high >= roots)).all()
+    alone = bracket(lambda x: x - roots[3], around[3], width[3], is_whole=False)
+    assert alone == (low[3], high[3])

@@ -23,7 +23,7 @@ from ergonet.models.network import Weights
 DistributionFunction = Callable[[Array], Array]
 PerTarget = Float[Array, "output targets rows"]
 _SIMULATED = 512  # draws that replace a distribution function that NumPyro does not have
-_MOST_DOUBLINGS, _MOST_HALVINGS = 60, 64
+_MOST_STEPS = 124  # of a search, by doubling and halving
 _WORDS = {
     "positive": "numbers above 0",
     "nonnegative": "numbers of at least 0",
@@ -154,7 +154,7 @@ class AbstractDistribution(AbstractLearned):
             def excess(value: Array) -> Array:
                 return function(value) - level
 
-            return bisect(excess, *bracket(excess, mean, sd, is_whole=is_whole), is_whole=is_whole)
+            return bracket(excess, mean, sd, is_whole=is_whole, is_narrow=True)[1]
 
     def distribution_function(self, found: Any, outputs: Outputs) -> DistributionFunction:
         """P(target <= value): NumPyro's, or that of simulated targets if NumPyro has none."""
@@ -256,54 +256,44 @@ class FromDistribution(AbstractDistribution):
         return self.function(f, **learned)
 
 
-def bracket(excess: Callable[[Array], Array], around: Array, width: Array, *, is_whole: bool) -> tuple[Array, Array]:
+def bracket(
+    excess: Callable[[Array], Array], around: Array, width: Array, *, is_whole: bool, is_narrow: bool = False
+) -> tuple[Array, Array]:
     """Two values, elementwise: an increasing function is below 0 at the first, and at least 0 at the second.
 
     Args:
-        excess: the function.
+        excess: the function. It has a single place in the program, since that of counts takes long to compile.
         around: a guess of its root.
         width: half the width of the first bracket; where guess and width are not finite, 0 and 1 are taken.
         is_whole: whether only whole numbers are values.
+        is_narrow: whether to bisect: the second value is the smallest at which the function is at least 0.
     """
     whole = jnp.floor if is_whole else jnp.asarray
     around, width = jnp.where(jnp.isfinite(around), around, 0.0), jnp.where(jnp.isfinite(width), width, 1.0)
+    low, high = whole(around - width), whole(around + width)
 
-    def apart(carry: Any) -> Any:
-        low, high, step, _ = carry
-        is_high, is_low = excess(low) >= 0, ~(excess(high) >= 0)
-        width = jnp.maximum(high - low, 1.0)
-        low, high = jnp.where(is_high, low - width, low), jnp.where(is_low, high + width, high)
-        return low, high, step + 1, jnp.any(is_high | is_low)
+    def is_open(low: Array, high: Array, is_below: Array, is_above: Array) -> Array:
+        least = 1.0 if is_whole else 4 * jnp.finfo(low.dtype).eps * jnp.maximum(jnp.abs(low), jnp.abs(high))
+        return ((high - low > least) & is_narrow) | ~(is_below & is_above)
 
-    def outside(carry: Any) -> Array:
-        return carry[3] & (carry[2] < _MOST_DOUBLINGS)
+    def step(carry: Any) -> Any:
+        low, high, is_below, is_above, count = carry
+        point = jnp.where(is_below, jnp.where(is_above, whole(0.5 * (low + high)), high), low)
+        is_reached, further = excess(point) >= 0, jnp.maximum(2 * (high - low), 1.0)
+        found = (
+            jnp.where(is_reached, jnp.where(point <= low, point - further, low), point),
+            jnp.where(is_reached, point, jnp.where(point >= high, point + further, high)),
+            is_below | ~is_reached,
+            is_above | is_reached,
+        )
+        goes_on = is_open(*carry[:4])
+        return *(jnp.where(goes_on, new, old) for new, old in zip(found, carry[:4], strict=True)), count + 1
 
-    start = whole(around - width), whole(around + width), jnp.zeros((), jnp.int32), jnp.ones((), bool)
-    return lax.while_loop(outside, apart, start)[:2]
+    def unfinished(carry: Any) -> Array:
+        return jnp.any(is_open(*carry[:4])) & (carry[4] < _MOST_STEPS)
 
-
-def bisect(excess: Callable[[Array], Array], low: Array, high: Array, *, is_whole: bool) -> Array:
-    """The smallest value at which an increasing function is at least 0, elementwise.
-
-    Args:
-        excess: the function, below 0 at `low` and at least 0 at `high`.
-        low: lower ends.
-        high: upper ends; whole numbers, as `low`, if `is_whole`.
-        is_whole: whether only whole numbers are values.
-    """
-    tolerance = 1.0 if is_whole else 4 * jnp.finfo(low.dtype).eps * jnp.maximum(jnp.abs(low), jnp.abs(high))
-
-    def halve(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        low, high, step = carry
-        middle = 0.5 * (low + high)
-        middle = jnp.floor(middle) if is_whole else middle
-        is_reached = excess(middle) >= 0
-        return jnp.where(is_reached, low, middle), jnp.where(is_reached, middle, high), step + 1
-
-    def unfinished(carry: tuple[Array, Array, Array]) -> Array:
-        return jnp.any(carry[1] - carry[0] > tolerance) & (carry[2] < _MOST_HALVINGS)
-
-    return lax.while_loop(unfinished, halve, (low, high, jnp.zeros((), jnp.int32)))[1]
+    unknown = jnp.zeros(low.shape, bool)
+    return lax.while_loop(unfinished, step, (low, high, unknown, unknown, jnp.zeros((), jnp.int32)))[:2]
 
 
 def _check_support(targets: np.ndarray, support: Any, called: str) -> None:
