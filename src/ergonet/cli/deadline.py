@@ -3,7 +3,10 @@
 import time
 from dataclasses import dataclass
 
+from ergonet.cli.signals import GRACE_SECONDS, GRACE_SHARE
+
 LEAST_RESERVE, SHARE = 10.0, 1 / 5  # seconds for scores and report, and the most that is kept for them
+LAST_SECONDS = 3.0  # of the process, to write what there is
 PER_TEST_ROW = 1e-4  # seconds to score a test row, for the baselines to predict it, and for the report
 
 
@@ -25,6 +28,15 @@ class Deadline:
     def until(self) -> float | None:
         """The end, by `time.perf_counter`."""
         return None if self.limit is None else self.began + self.limit
+
+    @property
+    def last(self) -> float | None:
+        """When no more scores are waited for, since the process will be ended, by `time.perf_counter`."""
+        return (
+            None
+            if self.until is None
+            else self.until + GRACE_SHARE * (self.limit or 0.0) + GRACE_SECONDS - LAST_SECONDS
+        )
 
     @property
     def left(self) -> float | None:

@@ -1,5 +1,6 @@
 """Evaluation of draws for the run directory: test predictions, scores and diagnostics."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +13,7 @@ from ergonet.assembly.settings import Settings
 from ergonet.baselines import comparison
 from ergonet.baselines.linear import LinearBaseline
 from ergonet.cli import distributions
+from ergonet.cli.deadline import Deadline
 from ergonet.cli.thinning import predict_by, thinned
 from ergonet.datasets.copies import count_copies
 from ergonet.datasets.dataset import Dataset
@@ -21,6 +23,7 @@ from ergonet.diagnostics.function_space import choose_reference_rows
 from ergonet.draws.memory import GIB, USABLE_SHARE, free_memory
 from ergonet.draws.quantities import spread_draws
 from ergonet.draws.samples import Samples
+from ergonet.inference.waiting import LateError, finish_by
 from ergonet.models.network_posterior import NUM_REFERENCE_ROWS, RELEVANCE
 from ergonet.prediction.members import compare_chains
 from ergonet.prediction.predictive import Prediction, predict
@@ -41,7 +44,7 @@ class Evaluation:
 
     Attributes:
         arrays: arrays of `evaluation.npz`, described in `ergonet.report.RunRecord`.
-        test: scores; empty without test rows.
+        test: scores; empty without test rows, and if the time limit leaves no time for them.
         diagnostics: convergence diagnostics of the draws.
         baselines: scores of simple methods on the same rows, as `comparison.compare` returns them; may be empty.
         ensemble: comparison of the chains on the test rows, as `compare_chains` returns it; may be empty.
@@ -82,7 +85,7 @@ def plan_predictions(settings: Settings, *, rows: int, outputs: int, classes: bo
 
 
 def with_baselines(found: Evaluation, settings: Settings, dataset: Dataset, *, left: float | None = None) -> Evaluation:
-    """Compare with baselines, if they are wanted and there are test rows.
+    """Compare with baselines, if they are wanted and there are scores.
 
     Args:
         found: the evaluation of the network.
@@ -90,20 +93,21 @@ def with_baselines(found: Evaluation, settings: Settings, dataset: Dataset, *, l
         dataset: the data set with its test rows.
         left: seconds left of the time limit; None: the fit is over.
     """
-    if not (settings.run.baselines and len(dataset.x_test)):
+    if not (settings.run.baselines and found.test):
         return found
     baselines = comparison.fit_baselines(dataset, seconds=comparison.seconds_for(settings.run.time_limit, left))
     return replace(found, baselines=comparison.compare(baselines, dataset, found.arrays))
 
 
-def evaluate(samples: Samples, dataset: Dataset, model: Any, *, until: float | None = None) -> Evaluation:
+def evaluate(samples: Samples, dataset: Dataset, model: Any, *, deadline: Deadline | None = None) -> Evaluation:
     """Predict the test rows, score the predictions, and compute the diagnostics of the draws.
 
     Args:
         samples: draws from the posterior of a network, or a `fallback`, which has neither diagnostics nor chains.
         dataset: the data set with its test rows.
         model: the `BayesianNetwork`.
-        until: by `time.perf_counter`; fewer draws are scored if all would take longer. None: no limit.
+        deadline: fewer draws are scored if all would take longer, and none if not even a few are done before the
+            process is ended. None: no limit.
     """
     is_fallback, rows = FALLBACK in samples.about, len(dataset.x_test)
     arrays: dict[str, np.ndarray] = {}
@@ -115,7 +119,15 @@ def evaluate(samples: Samples, dataset: Dataset, model: Any, *, until: float | N
     if not rows:
         return Evaluation(arrays=arrays, test={}, diagnostics=diagnostics)
     of_task = _classification if dataset.task == "classification" else _regression
-    count, (found, test) = predict_by(until, samples, lambda some: of_task(some, dataset, model), rows=rows)
+    last = math.inf if deadline is None or deadline.last is None else deadline.last
+
+    def scores(some: Samples) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+        return finish_by(last, lambda: of_task(some, dataset, model))
+
+    try:
+        count, (found, test) = predict_by(deadline and deadline.until, samples, scores, rows=rows)
+    except LateError:
+        return Evaluation(arrays=arrays, test={}, diagnostics=diagnostics)
     members, ensemble = found.pop("members"), {}
     if not is_fallback:
         scored = thinned(samples, count)

@@ -8,9 +8,9 @@ from signal import SIGINT
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import ErgonetError, TimeLimitError
-from ergonet.assembly.likelihoods import COUNT
 from ergonet.assembly.settings import Settings
 from ergonet.cli import evaluation, signals
+from ergonet.cli.deadline import Deadline
 from ergonet.cli.finishing import finish
 from ergonet.diagnostics.finding import FALLBACK
 from ergonet.runs.directory import RunDirectory
@@ -61,18 +61,20 @@ def fall_back(
         directory.write_manifest()
     directory, stop, name = RunDirectory(claim.path), signals.active(), shlex.quote(str(claim.path))
     stop.kept = lambda: f"{found.sentence} `ergonet predict {name} NEW` predicts with them."
+    deadline = Deadline(settings.run.time_limit, began, len(dataset.x_test))
     with stop.deferred(SIGINT, doing="evaluation"):
-        evaluated, seconds = _evaluated(found, chosen, dataset), {"total": time.perf_counter() - began}
+        evaluated = _evaluated(found, chosen, dataset, deadline)
+        seconds = {"total": time.perf_counter() - began}
         metrics = evaluation.metrics_of(chosen, dataset, found.samples, evaluated, seconds=seconds)
         finish(directory, metrics, evaluated.arrays, found.samples)
     return directory, metrics
 
 
-def _evaluated(found: "Fallback", settings: Settings, dataset: "Dataset") -> evaluation.Evaluation:
+def _evaluated(found: "Fallback", settings: Settings, dataset: "Dataset", deadline: Deadline) -> evaluation.Evaluation:
     """Test scores; there are no diagnostics, because there are no draws."""
-    if found.linear is not None and dataset.task != COUNT:
+    if found.linear is not None:
         return evaluation.evaluate_linear(found.linear, dataset)
     from ergonet.assembly import build
 
     model = build.model(settings, build.Task.of(dataset.preprocessing))
-    return evaluation.evaluate(found.samples, dataset, model)
+    return evaluation.evaluate(found.samples, dataset, model, deadline=deadline)

@@ -144,7 +144,7 @@ def fit(
         raise Terminated
     with stop.deferred(SIGINT, doing="evaluation"):
         evaluated = time.perf_counter()
-        found = evaluation.evaluate(samples, dataset, model, until=deadline.until)
+        found = evaluation.evaluate(samples, dataset, model, deadline=deadline)
         compared = time.perf_counter()
         found = evaluation.with_baselines(found, settings, dataset, left=deadline.left)
         explained = time.perf_counter()

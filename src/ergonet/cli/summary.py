@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ergonet._errors import visible
+from ergonet.cli.finishing import lacks_scores
 from ergonet.diagnostics import advice
 from ergonet.diagnostics.finding import FALLBACK, UNTIL, beside, needed_ess
 from ergonet.diagnostics.scales import limits_of_scales
@@ -67,6 +68,8 @@ def write(line: str) -> None:
 
 def _scores(metrics: Mapping[str, Any]) -> list[Row]:
     test, held = _table(metrics, "test"), metrics.get("num_test")
+    if lacks_scores(metrics):
+        return [("Test scores", "none", "the time limit left no time for them")]
     if not test:
         return [("Test scores", "none", "no rows were held out (--test-fraction, --test-file)")]
     entries = (

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from ergonet.draws.quantities import spread_draws
 from ergonet.draws.samples import Samples
+from ergonet.inference.waiting import LateError
 
 FIRST_WORK = 5e4  # rows times draws of the first predictions, which show how long the others take
 FEWEST, MARGIN = 2, 1.5
@@ -44,8 +46,12 @@ def predict_by(until: float | None, samples: Samples, predict: Callable[[Samples
     Args:
         until: by `time.perf_counter`; None: there is no limit, and all draws are used.
         samples: the draws.
-        predict: makes the predictions; its time is taken to be in proportion to the number of draws.
+        predict: makes the predictions; its time is taken to be in proportion to the number of draws. If it raises
+            `LateError`, those of the few draws that came first are returned.
         rows: number of rows that it predicts.
+
+    Raises:
+        LateError: the first predictions took too long.
     """
     first = max(FEWEST, int(FIRST_WORK / (rows * samples.num_chains)))
     if until is None or samples.num_draws <= first:
@@ -54,7 +60,10 @@ def predict_by(until: float | None, samples: Samples, predict: Callable[[Samples
     found, compiled = predict(few), time.perf_counter()
     if 2 * compiled - begun > until:
         return first, found
-    found, now = predict(few), time.perf_counter()
-    each, compiling = (now - compiled) / first, max(2 * compiled - begun - now, 0.0)
-    count = min(samples.num_draws, int(((until - now) / MARGIN - compiling) / each))
-    return (count, predict(thinned(samples, count))) if count > first else (first, found)
+    with suppress(LateError):
+        found, now = predict(few), time.perf_counter()
+        each, compiling = (now - compiled) / first, max(2 * compiled - begun - now, 0.0)
+        count = min(samples.num_draws, int(((until - now) / MARGIN - compiling) / each))
+        if count > first:
+            return count, predict(thinned(samples, count))
+    return first, found

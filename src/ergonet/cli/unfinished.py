@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ergonet._errors import RunDirectoryError
+from ergonet.cli.finishing import lacks_scores
 from ergonet.runs.directory import ESTIMATOR, METRICS, RunDirectory
 
 if TYPE_CHECKING:
@@ -14,13 +15,15 @@ if TYPE_CHECKING:
 
 
 def metrics_of(directory: RunDirectory) -> dict[str, Any]:
-    """The content of `metrics.json`, computed if the fit was killed before it wrote the file.
+    """The content of `metrics.json`, computed if the fit was killed before it wrote the file, or had no time for it.
 
     Raises:
         ErgonetError: the run has no draws, is damaged, or its data are not available.
     """
     if directory.check_version() or METRICS not in directory.missing_results():
-        return directory.read_metrics()
+        metrics = directory.read_metrics()
+        if not lacks_scores(metrics):
+            return metrics
     return dict(_computed(directory).metrics)
 
 
@@ -38,7 +41,9 @@ def record_of(directory: RunDirectory) -> "RunRecord":
             f"{directory.path}` prints its diagnostics."
         )
     if directory.check_version() or not directory.missing_results():
-        return RunRecord.load(directory.path)
+        record = RunRecord.load(directory.path)
+        if not lacks_scores(record.metrics):
+            return record
     return _computed(directory)
 
 
@@ -51,7 +56,9 @@ def _computed(directory: RunDirectory) -> "RunRecord":
     from ergonet.draws.samples import load
     from ergonet.report import RunRecord
 
-    lacking = f"{str(directory.path)!r} has no {' and no '.join(directory.missing_results())}: its fit did not finish"
+    missing = directory.missing_results()
+    why = f"{' and no '.join(missing)}: its fit did not finish" if missing else "scores: its time limit left no time"
+    lacking = f"{str(directory.path)!r} has no {why}"
     dataset = loading.reload_data(settings, preprocessing, lacking=lacking)
     fitting.keep_compiled_programs()
     samples = _described(load(directory.draws, target=fitting.condition(model, dataset)), settings)

@@ -2,6 +2,7 @@
 
 import json
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,10 +10,11 @@ import pytest
 
 import ergonet
 from ergonet._errors import RunDirectoryError, TimeLimitError
+from ergonet.assembly import build
 from ergonet.assembly.settings import resolve
 from ergonet.baselines.fallback import fit_linear
 from ergonet.baselines.forecast import Forecast, Rows
-from ergonet.cli import falling_back, fitting, predicting, resuming, signals, unfinished
+from ergonet.cli import evaluation, falling_back, fitting, predicting, resuming, signals, unfinished
 from ergonet.datasets.tables import from_table
 from ergonet.diagnostics import advise
 from ergonet.draws.replacement import Claim, Existing
@@ -31,20 +33,19 @@ def dataset():
     return from_table(TABLE, "y", seed=0)
 
 
-def fall_back(path, dataset, states=None):
+def fall_back(path, dataset, states=None, began=None):
     error = TimeLimitError("too slow")
     error.states, error.is_warm_started = states, states is not None
+    began = time.perf_counter() if began is None else began
     claim = Claim(path, run_content("add `--overwrite`"))
     settings = fitting_settings(dataset)
     try:
-        return falling_back.fall_back(error, settings, dataset, claim, began=time.perf_counter())
+        return falling_back.fall_back(error, settings, dataset, claim, began=began)
     finally:
         claim.close()
 
 
 def fitting_settings(dataset):
-    from ergonet.assembly import build
-
     return build.complete(SETTINGS, dataset.preprocessing)
 
 
@@ -159,3 +160,29 @@ def test_a_report_for_which_there_is_no_time_is_left_out(tmp_path, dataset, monk
     assert "Report:" not in capsys.readouterr().out
     assert not waiting.is_working()
     assert [one.name for one in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_run_without_time_for_scores_is_finished_and_predicts(tmp_path, dataset, monkeypatch, capsys):
+    width = build.model(fitting_settings(dataset), build.Task.of(dataset.preprocessing)).dim
+    late = time.perf_counter() - 1e5  # of compiling, say
+    directory, metrics = fall_back(tmp_path / "run", dataset, np.zeros((2, width), np.float32), began=late)
+    assert metrics["test"] == {}
+    fitting.conclude(directory, metrics, strict=False, quiet=False)
+    out, err = capsys.readouterr()
+    assert f"no time for scores and report: `ergonet report {directory.path}` makes them" in err
+    assert "the time limit left no time for them" in out
+    assert "networks that the warm start found" in out
+    assert directory.check_version()
+    assert directory.read_fitted().samples.num_chains == 2
+    monkeypatch.setattr(unfinished, "_computed", lambda _: SimpleNamespace(metrics={"test": {"rmse": 1.0}}))
+    assert unfinished.metrics_of(directory)["test"]
+    assert unfinished.record_of(directory).metrics["test"]
+
+
+def test_scores_of_counts_without_draws_compile_no_network(tmp_path, monkeypatch):
+    monkeypatch.setattr("ergonet.report.write_report", lambda *_: None)
+    monkeypatch.setattr(evaluation, "evaluate", None)
+    counts = from_table(TABLE.assign(y=RNG.poisson(np.exp(TABLE.a))), "y", seed=0, task="count")
+    _, metrics = fall_back(tmp_path / "run", counts)
+    assert metrics["fallback"]["name"] == "Poisson regression"
+    assert metrics["test"]["deviance"] < 3

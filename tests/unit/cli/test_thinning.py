@@ -1,5 +1,6 @@
 """Near a time limit, scores are from as many draws as fit; on a clock of its own, whatever the speed of the machine."""
 
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from ergonet.cli import thinning
 from ergonet.draws.samples import Samples
+from ergonet.inference.waiting import LateError
 
 
 def samples(num_draws, weights=None):
@@ -50,3 +52,17 @@ def test_as_many_draws_are_used_as_fit(monkeypatch, seconds, expected):
     assert count == pytest.approx(expected, rel=0.2)
     if count > 10 and until is not None:
         assert now[0] < until
+
+
+def test_later_predictions_that_are_late_leave_those_of_the_first_draws():
+    used = []
+
+    def predict(some):
+        used.append(some.num_draws)
+        if some.num_draws > 10:
+            raise LateError
+        return some.num_draws
+
+    until = time.perf_counter() + 100.0
+    assert thinning.predict_by(until, samples(1000), predict, rows=2500) == (10, 10)
+    assert used == [10, 10, 1000]
