@@ -10,7 +10,7 @@ import numpy as np
 from ergonet._errors import CapabilityError, RunDirectoryError, SettingError
 from ergonet.draws.durable import replacing
 from ergonet.draws.samples import Samples
-from ergonet.models.network_posterior import NetworkPosterior
+from ergonet.estimators.updating import TrainingRows
 from ergonet.prediction.compression import compress
 from ergonet.prediction.loss import PredictiveLoss
 from ergonet.prediction.onnx_graph import onnx_model
@@ -73,10 +73,10 @@ def _rows(estimator: "BayesianEstimator", X: Any, call: str) -> np.ndarray:
     """Scaled inputs of the given rows, or of the training rows."""
     if X is not None:
         return estimator.scaled_inputs(X)
-    target = estimator.samples_.target
-    if not isinstance(target, NetworkPosterior):
+    rows: TrainingRows | None = getattr(estimator, "_rows", None)  # which the fallback of a time limit has, too
+    if rows is None:
         raise CapabilityError(
             f"This {type(estimator).__name__} does not hold its training rows, which files and pickles do not have. "
             f"Pass rows like those that it will predict: `{call}`."
         )
-    return np.asarray(target.rows()[0])
+    return rows.x

@@ -253,6 +253,7 @@ def test_a_time_limit_without_draws_leaves_predictions_and_says_whose(line, monk
         assert limited.sample_y(x, n_samples=3, random_state=0).shape == (80, 3)
         with pytest.raises(CapabilityError, match=r"goes on from networks, .* ridge regression, .* Fit again"):
             limited.update(x[:5], y[:5])  # which would sample the weights of a line, and no longer say so
+    limited.save(tmp_path / "rounded", precision="float16")  # measured on the training rows
     limited.save(tmp_path / "saved")
     again = BayesianRegressor.load(tmp_path / "saved")
     np.testing.assert_allclose(again.predict(x), limited.predict(x), rtol=1e-6)
