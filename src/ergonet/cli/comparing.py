@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ergonet.comparison import Comparison, Elpd
     from ergonet.datasets.dataset import Dataset
+    from ergonet.draws.samples import Samples
 
 _SMALLEST = 1e-37  # a probability of a class whose logarithm is taken
 
@@ -108,7 +109,6 @@ class _Entry:
         """Read a run and its data, on which it is conditioned again."""
         directory = RunDirectory(Path(path))
         settings, preprocessing, model = directory.read_model()
-        directory.require_own_draws()
 
         from ergonet.cli import fitting, loading
         from ergonet.draws.samples import load
@@ -119,6 +119,15 @@ class _Entry:
         )
         samples = load(directory.draws, target=fitting.condition(model, dataset))
         return _Entry(path, Fitted(settings, preprocessing, model, samples), dataset)
+
+    @property
+    def draws(self) -> "Samples":
+        """The draws; raises `CapabilityError` if the run has a `fallback` in their place."""
+        from ergonet.diagnostics.finding import FALLBACK  # which imports NumPy
+
+        if fallback := self.fitted.samples.about.get(FALLBACK):
+            raise CapabilityError(fallback["sentence"])
+        return self.fitted.samples
 
     @property
     def rows(self) -> "np.ndarray":
@@ -147,7 +156,7 @@ class _Entry:
         from ergonet import comparison
         from ergonet.comparison.sources import fitted
 
-        found: Elpd = getattr(comparison, criterion)(self.fitted.samples)
+        found: Elpd = getattr(comparison, criterion)(self.draws)
         if exact:
             found = comparison.refit(found, self.fit, self.dataset.x_train, self.dataset.y_train)
         known = fitted(self.fitted)
@@ -226,9 +235,8 @@ def _evidences(entries: Sequence[_Entry]) -> str:
 
     lines = ["Log evidence, nats; a difference is a log Bayes factor, and depends on the priors"]
     for one in entries:
-        samples = one.fitted.samples
         try:
-            found = estimate(samples.require_target(), samples)
+            found = estimate(one.draws.require_target(), one.draws)
         except ErgonetError as error:
             lines.append(f"{one.name}  {error}")
             continue

@@ -14,7 +14,7 @@ from ergonet.assembly import build
 from ergonet.assembly.settings import resolve
 from ergonet.baselines.fallback import fit_linear
 from ergonet.baselines.forecast import Forecast, Rows
-from ergonet.cli import evaluation, falling_back, fitting, predicting, resuming, signals, unfinished
+from ergonet.cli import comparing, evaluation, falling_back, fitting, loading, predicting, resuming, signals, unfinished
 from ergonet.datasets.tables import from_table
 from ergonet.diagnostics import advise
 from ergonet.draws.replacement import Claim, Existing
@@ -33,20 +33,20 @@ def dataset():
     return from_table(TABLE, "y", seed=0)
 
 
-def fall_back(path, dataset, states=None, began=None):
+def fall_back(path, dataset, states=None, began=None, settings=SETTINGS):
     error = TimeLimitError("too slow")
     error.states, error.is_warm_started = states, states is not None
     began = time.perf_counter() if began is None else began
     claim = Claim(path, run_content("add `--overwrite`"))
-    settings = fitting_settings(dataset)
+    settings = fitting_settings(dataset, settings)
     try:
         return falling_back.fall_back(error, settings, dataset, claim, began=began)
     finally:
         claim.close()
 
 
-def fitting_settings(dataset):
-    return build.complete(SETTINGS, dataset.preprocessing)
+def fitting_settings(dataset, settings=SETTINGS):
+    return build.complete(settings, dataset.preprocessing)
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -138,6 +138,20 @@ def test_the_command_falls_back_and_writes_a_report(tmp_path, monkeypatch, capsy
     found = unfinished.record_of(RunDirectory(place))
     assert found.metrics["fallback"]["name"] == "logistic regression"
     write_report(found, place / "again.html")
+
+
+def test_runs_without_draws_are_compared_by_held_out_rows(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("ergonet.report.write_report", lambda *_: None)
+    TABLE.to_csv(tmp_path / "table.csv", index=False)
+    given = resolve(str(tmp_path / "table.csv"), {}, {"data": {"target": ["y"]}, "run": {"time_limit": 3600.0}})
+    dataset = loading.load_data(given.data, seed=given.run.seed, likelihood=None)
+    runs = [str(fall_back(tmp_path / name, dataset, settings=given)[0].path) for name in ("one", "two")]
+    comparing.compare(runs, with_evidence=True)
+    said = capsys.readouterr().out
+    why = "These are predictions of ridge regression, not of draws"
+    assert f"LOO is left out, for {runs[0]!r}: {why}" in said
+    assert "held-out rows" in said
+    assert f"{runs[1]}  {why}" in said
 
 
 def test_a_process_that_is_ended_while_it_writes_the_report_leaves_a_finished_run(tmp_path, dataset, monkeypatch):
