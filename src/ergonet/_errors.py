@@ -62,10 +62,12 @@ class TimeLimitError(ErgonetError, TimeoutError):
     Attributes:
         states: the last warm-up state of each chain, `[chain, dim]`; None if a chain has not moved from its start. They
             are no draws from the posterior, but can be the `init` of another run.
+        during: where the time ended, as the end of a sentence; empty if that is not known.
         is_warm_started: whether they come after the optimizer of a warm start, and predict about as well as it does.
     """
 
     states: Any = None
+    during: str = ""
     is_warm_started: bool = False
 
 

@@ -23,6 +23,7 @@ from ergonet.draws.versions import versions
 from ergonet.inference.progress import WARM_START
 from ergonet.models.embedding import width
 
+ADVICE = "Allow more time."
 SECONDS = 2.0  # for the penalty of a logistic regression
 SettingsT = TypeVar("SettingsT", bound=ModelSettings)
 
@@ -41,8 +42,13 @@ class Fallback:
 
     @property
     def sentence(self) -> str:
-        """What it is, and why."""
+        """What it is, why, and what to do."""
         return self.samples.about[FALLBACK]["sentence"]
+
+    @property
+    def statement(self) -> str:
+        """What it is, and why."""
+        return self.sentence.removesuffix(f" {ADVICE}")
 
     def settings(self, settings: SettingsT) -> SettingsT:
         """The settings of the model whose coordinates the draws are, from those of the fit."""
@@ -81,14 +87,14 @@ def fall_back(error: TimeLimitError, rows: Rows, *, seed: int, levels: tuple[int
             if count > 1
             else "one network that the warm start found"
         )
-        return Fallback(_samples(np.asarray(states)[:, None], WARM_START, what, seed=seed), None)
+        return Fallback(_samples(np.asarray(states)[:, None], WARM_START, what, error, seed=seed), None)
     plain = rows.x.shape[1] - sum(levels)
     without = replace(rows, x=rows.x[:, :plain] if plain else np.zeros((len(rows.x), 1)))
     linear = fit_linear(without, seconds=SECONDS)
     blank = np.zeros((len(linear.coefficients), sum(levels)))
     linear = replace(linear, coefficients=np.concatenate([linear.coefficients[:, :plain], blank], axis=1))
     what = f"{linear.name} without columns of many categories" if levels else linear.name
-    return Fallback(_samples(coordinates(linear, levels)[None, None], linear.name, what, seed=seed), linear)
+    return Fallback(_samples(coordinates(linear, levels)[None, None], linear.name, what, error, seed=seed), linear)
 
 
 def coordinates(linear: LinearBaseline, levels: tuple[int, ...] = ()) -> np.ndarray:
@@ -111,10 +117,11 @@ def coordinates(linear: LinearBaseline, levels: tuple[int, ...] = ()) -> np.ndar
     return np.concatenate([tables, weights.reshape(-1), biases, own]).astype(np.float32)
 
 
-def _samples(positions: np.ndarray, kind: str, what: str, *, seed: int) -> Samples:
+def _samples(positions: np.ndarray, kind: str, what: str, error: TimeLimitError, *, seed: int) -> Samples:
+    during = f", {error.during}" if error.during else ""
     sentence = (
         f"These are predictions of {what}, not of draws from the posterior of the network: the time limit ended before "
-        f"every chain had a draw. Allow more time."
+        f"every chain had a draw{during}. {ADVICE}"
     )
     about: Mapping[str, Any] = {
         FALLBACK: {"name": kind, "sentence": sentence},

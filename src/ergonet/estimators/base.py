@@ -215,7 +215,7 @@ class BayesianEstimator(BaseEstimator):
         self.model_ = build.model(self._fitted_settings, Task.of(self.preprocessing_))
         self.use(found.samples)
         self.diagnostics_ = {}
-        warnings.warn(f"{found.sentence} {error}", SamplingWarning, stacklevel=4)
+        warnings.warn(f"{found.statement} {error}", SamplingWarning, stacklevel=4)
 
     def model_settings(self) -> ModelSettings:
         """The settings of the model and the sampler, from the parameters."""

@@ -73,11 +73,13 @@ class TimeLimit(AbstractStopRule):
             error = TimeLimitError(
                 "`time_limit` was reached before every chain had a draw. Allow more time, or lower `num_warmup`."
             )
+            error.during = "in the warm-up"
         else:
             error = TimeLimitError(
                 "`time_limit` was reached before the first transition, in the preparation. Most of that is "
                 "compilation, which cannot be interrupted. Allow more time."
             )
+            error.during = "in the preparation, most of which is compilation"
         error.is_warm_started = bool(jobs) and all(job.is_warm_started for job in jobs)
         if error.is_warm_started or (jobs and all(job.done for job in jobs)):
             error.states = states_of(jobs)

@@ -290,6 +290,7 @@ class Stages:
                 "`time_limit` was reached in the warm start, before the first chain. Allow more time, or lower "
                 "`most_epochs` or `num_transitions` of `warm_start`."
             )
+            late.during = "in the warm start"
             late.states, late.is_warm_started = error.states, error.is_warm_started
             raise late from error
         self.gradients = [before + job.counters["gradients"] for before, job in zip(self.gradients, done, strict=True)]

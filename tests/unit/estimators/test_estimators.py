@@ -236,15 +236,18 @@ def test_a_time_limit_without_counts_plans_the_run(line, monkeypatch, capsys, ch
 @pytest.mark.parametrize("is_warm_started", [True, False])
 def test_a_time_limit_without_draws_leaves_predictions_and_says_whose(line, monkeypatch, tmp_path, is_warm_started):
     def stop(target, kernel, *, num_chains, **_):
-        error = TimeLimitError("too slow")
+        error = TimeLimitError("too slow. Allow more time.")
+        error.during = "in the warm-up"
         error.states, error.is_warm_started = 0.1 * np.ones((num_chains, target.dim)), is_warm_started
         raise error
 
     monkeypatch.setattr("ergonet.estimators.base.sample", stop)
     limited, (x, y) = BayesianRegressor(**settings(kernel="hmc"), time_limit=3600.0, random_state=0), line
     who = "2 networks that the warm start found" if is_warm_started else "ridge regression"
-    with pytest.warns(SamplingWarning, match=f"These are predictions of .*{who}, not of draws.*too slow"):
+    with pytest.warns(SamplingWarning, match=f"These are predictions of .*{who}, not of draws.*too slow") as warned:
         limited.fit(x, y)
+    assert [str(one.message).count("Allow more time") for one in warned] == [1]
+    assert "before every chain had a draw, in the warm-up. Allow" in limited.samples_.about["fallback"]["sentence"]
     assert limited.samples_.num_draws == 1
     assert who in limited.samples_.about["fallback"]["sentence"]
     if not is_warm_started:

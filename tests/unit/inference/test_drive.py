@@ -201,6 +201,7 @@ def test_a_time_limit_before_the_first_draw_is_an_error(monkeypatch):
     with pytest.raises(TimeLimitError, match=said) as reached:
         driven(jobs, rules=[TimeLimit(30.0, began=0.0)])
     np.testing.assert_array_equal(reached.value.states, [[7.0], [8.0], [7.0]])  # in the order of the chains
+    assert reached.value.during == "in the warm-up"
 
 
 def test_a_time_limit_that_the_preparation_overran_is_an_error_at_once():
@@ -209,6 +210,7 @@ def test_a_time_limit_that_the_preparation_overran_is_an_error_at_once():
         driven(jobs, rules=[TimeLimit(1e-9, began=0.0)])
     assert jobs[0].done == 0
     assert at.value.states is None
+    assert at.value.during == "in the preparation, most of which is compilation"
 
 
 # Real jobs

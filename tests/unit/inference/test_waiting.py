@@ -83,6 +83,7 @@ def test_an_error_after_a_warm_start_has_its_chains(monkeypatch, stage):
     with pytest.raises(TimeLimitError) as reached:
         draw(HMC_THERE, target=network(), warm_start=of_network(), num_warmup=100, time_limit=FOREVER)
     assert reached.value.is_warm_started
+    assert reached.value.during == "in the warm start"
     assert reached.value.states.shape == found.shape
     assert np.isfinite(reached.value.states).all()
 
