@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from ergonet import HMC, NUTS
+from ergonet import HMC, NUTS, SGHMC
 from ergonet.assembly import planning
 from ergonet.assembly.planning import Speed
 from ergonet.assembly.settings import RunSettings, resolve
 from ergonet.cli import fitting, main
+from ergonet.cli.deadline import Deadline
 from ergonet.inference.progress import Tick
 from ergonet.inference.warm_start import WarmStart
 from tests.sampling import gaussian_target
@@ -160,6 +161,14 @@ def test_a_warm_start_is_compiled_before_the_time_is_planned_if_that_leaves_some
     found, _ = planning.planned(settings, gaussian_target(), NUTS(), until=60.0)
     expected = planning.plan(Speed(20.0, found.run.num_chains, 1), left)
     assert (found.run.num_warmup, found.run.num_draws) == (expected.num_warmup, expected.num_draws)
+
+
+def test_nothing_is_planned_for_a_minibatch_kernel_which_is_said(capsys):
+    settings = resolve("two-moons", {}, {"run": {"time_limit": 100.0, "num_warmup": 70}})
+    deadline = Deadline(100.0, time.perf_counter(), 10)
+    found = fitting._planned(settings, gaussian_target(), SGHMC(batch_size=10), quiet=False, deadline=deadline)
+    assert found is settings
+    assert "the draws that the time limit leaves come after 70 epochs of warm-up" in capsys.readouterr().out
 
 
 @pytest.mark.slow
