@@ -90,13 +90,14 @@ class Box(AbstractSpace):
         """Number of coordinates with walls of their own; 1 if all share one pair."""
         return int(np.size(self.lower))
 
-    def contains(self, positions: Any) -> Bool[AnyArray, "..."] | np.bool_:
+    def contains(self, positions: Any) -> Bool[AnyArray, "..."]:
         """Whether positions `[..., dim]` are inside; walls are rounded to the precision of the positions.
 
         Nothing is compiled for arrays of NumPy, whose number of positions may be another each time.
         """
         at = positions if isinstance(positions, jax.Array) else np.asarray(positions)
-        return self._is_inside(at if jnp.issubdtype(at.dtype, jnp.floating) else at.astype(float)).all(axis=-1)
+        inside = self._is_inside(at if jnp.issubdtype(at.dtype, jnp.floating) else at.astype(float)).all(axis=-1)
+        return inside if isinstance(inside, jax.Array) else np.asarray(inside)
 
     def check(self, dim: int, positions: np.ndarray | None = None) -> None:
         """Check that the box fits a target, and that starts are inside.
