@@ -22,8 +22,8 @@ def metrics_of(directory: RunDirectory) -> dict[str, Any]:
     """
     if directory.check_version() or METRICS not in directory.missing_results():
         metrics = directory.read_metrics()
-        if not lacks_scores(metrics):
-            return metrics
+        scored = _scored(directory) if lacks_scores(metrics) else None
+        return metrics if scored is None else dict(scored.metrics)
     return dict(_computed(directory).metrics)
 
 
@@ -42,9 +42,17 @@ def record_of(directory: RunDirectory) -> "RunRecord":
         )
     if directory.check_version() or not directory.missing_results():
         record = RunRecord.load(directory.path)
-        if not lacks_scores(record.metrics):
-            return record
+        return (_scored(directory) if lacks_scores(record.metrics) else None) or record
     return _computed(directory)
+
+
+def _scored(directory: RunDirectory) -> "RunRecord | None":
+    """A record with the scores for which a time limit left no time; None, with the reason, if the data are gone."""
+    try:
+        return _computed(directory)
+    except RunDirectoryError as error:
+        sys.stderr.write(f"{error}\n")
+        return None
 
 
 def _computed(directory: RunDirectory) -> "RunRecord":

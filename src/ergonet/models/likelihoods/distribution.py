@@ -271,9 +271,11 @@ def bracket(
     whole = jnp.floor if is_whole else jnp.asarray
     around, width = jnp.where(jnp.isfinite(around), around, 0.0), jnp.where(jnp.isfinite(width), width, 1.0)
     low, high = whole(around - width), whole(around + width)
+    scale = jnp.maximum(jnp.abs(low), jnp.abs(high))
 
     def is_open(low: Array, high: Array, is_below: Array, is_above: Array) -> Array:
-        least = 1.0 if is_whole else 4 * jnp.finfo(low.dtype).eps * jnp.maximum(jnp.abs(low), jnp.abs(high))
+        size = jnp.maximum(jnp.maximum(jnp.abs(low), jnp.abs(high)), scale)
+        least = 1.0 if is_whole else 4 * jnp.finfo(low.dtype).eps * size
         return ((high - low > least) & is_narrow) | ~(is_below & is_above)
 
     def step(carry: Any) -> Any:
