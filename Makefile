@@ -15,8 +15,8 @@ CODE := $(wildcard src tests benchmarks tools experiments docs/conf.py docs/_ext
 
 # The main job, end to end on real data.
 DEMO := ergonet fit digits --out demo-run --overwrite
-# Test processes at a time, one more than a small CI machine has cores: some tests wait, for a process or for the clock.
-WORKERS ?= 3
+# Test processes at a time: as many as a small CI machine has cores. With three on two, the quick tests took longer.
+WORKERS ?= 2
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --durations 10
 BENCH_ARGUMENTS ?=
 EXAMPLES ?= 1000
@@ -78,7 +78,7 @@ coverage: $(COVERAGE_STAMP)  ## statements that the quick tests run; writes docs
 lint: $(STAMP)  ## style, types, layers and limits
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/pyright --threads 2
+	$(BIN)/pyright --threads $(WORKERS)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_limits.py
 
