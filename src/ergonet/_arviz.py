@@ -3,6 +3,7 @@
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from ergonet._errors import SettingError
 
 def from_dict() -> Any:
     """The function `arviz_base.from_dict`, which makes a `DataTree`."""
-    with _some_home():
+    with _importable():
         from arviz_base import from_dict
 
     return from_dict
@@ -19,7 +20,7 @@ def from_dict() -> Any:
 
 def array_stats() -> Any:
     """The object `arviz_stats.base.array.array_stats`, which computes diagnostics of arrays."""
-    with _some_home():
+    with _importable():
         from arviz_stats.base.array import array_stats
 
     return array_stats
@@ -32,7 +33,7 @@ def plots() -> Any:
         SettingError: it is not installed.
     """
     try:
-        with _some_home():
+        with _importable():
             import arviz_plots
     except ImportError as error:
         raise SettingError('This picture needs arviz-plots: `pip install "ergonet[plots]"`.') from error
@@ -40,8 +41,14 @@ def plots() -> Any:
 
 
 @contextmanager
-def _some_home() -> Generator[None]:
-    """ArviZ looks for its settings in the home directory; a user without one has none."""
+def _importable() -> Generator[None]:
+    """ArviZ looks for its settings in the home directory; a user without one has none.
+
+    If NumPyro is not there yet, ArviZ leaves a module in its place that is loaded on first use. `numpyro.distributions`
+    is then loaded twice, and the second time without its submodules as attributes, which NumPyro's programs need.
+    """
+    import_module("numpyro.distributions")
+
     try:
         Path.home()
     except RuntimeError:
