@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from ergonet.cli.signals import GRACE_SECONDS, GRACE_SHARE
+from ergonet.cli.signals import last_end
 
 LEAST_RESERVE, SHARE = 10.0, 1 / 5  # seconds for scores and report, and the most that is kept for them
 LAST_SECONDS = 3.0  # of the process, to write what there is
@@ -32,11 +32,7 @@ class Deadline:
     @property
     def last(self) -> float | None:
         """When no more scores are waited for, since the process will be ended, by `time.perf_counter`."""
-        return (
-            None
-            if self.until is None
-            else self.until + GRACE_SHARE * (self.limit or 0.0) + GRACE_SECONDS - LAST_SECONDS
-        )
+        return None if self.limit is None else last_end(self.limit, self.began) - LAST_SECONDS
 
     @property
     def left(self) -> float | None:

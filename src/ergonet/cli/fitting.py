@@ -182,12 +182,10 @@ def _planned(settings: Settings, target: Any, kernel: Any, *, quiet: bool, deadl
         until = time.perf_counter() + (deadline.left_to_sample or 0.0)
         chosen, said = planning.planned(settings, target, kernel, until=until)
     else:  # a short warm-up from a draw of the prior would predict worse than a line
-        chosen, said = (
-            settings,
-            (
-                f"No counts are planned for a minibatch kernel: the draws that the time limit leaves come after "
-                f"{settings.run.num_warmup} epochs of warm-up. `--warm-start adam` finds networks that predict before."
-            ),
+        chosen = settings
+        said = (
+            "No counts are planned for a minibatch kernel: the draws that the time limit leaves come after "
+            f"{settings.run.num_warmup} epochs of warm-up. `--warm-start adam` finds networks that predict before."
         )
     if not quiet:
         sys.stdout.write(f"{said}\n")

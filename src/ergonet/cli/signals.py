@@ -29,6 +29,11 @@ _HANDLED = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = "\x1b[?25h"
 
 
+def last_end(limit: float, began: float) -> float:
+    """When the process of a fit with a time limit is ended, by `time.perf_counter`."""
+    return began + (1 + GRACE_SHARE) * limit + GRACE_SECONDS
+
+
 class Signals:
     """The signals of a command.
 
@@ -62,7 +67,7 @@ class Signals:
             seconds: the limit.
             began: the start of the command, by `time.perf_counter`.
         """
-        left = (1 + GRACE_SHARE) * seconds + GRACE_SECONDS - (time.perf_counter() - began)
+        left = last_end(seconds, began) - time.perf_counter()
         self._limit, self._deadline = seconds, time.monotonic() + left
 
     @contextmanager

@@ -157,7 +157,7 @@ def test_a_fit_with_a_warm_start_is_extended_and_replayed(tmp_path, monkeypatch)
 def test_a_killed_fit_is_resumed(tmp_path, monkeypatch):
     """Killed by `kill -9` as soon as its first checkpoint is on the disk, and again while it samples."""
     monkeypatch.chdir(tmp_path)
-    longer = ["--warmup", "600", "--draws", "300", "--quiet"]
+    longer = ["--warmup", "2000", "--draws", "500", "--quiet"]
     subprocess.run([sys.executable, "-c", COMMAND, *FIT, *longer, "--out", "whole"], check=True)
     fit = [*FIT, *longer, "--out", "run"]
     for sign in (".run.ergonet/new/draws.zarr/checkpoint.npz", "run/draws.zarr/positions/c.1.0.0"):
