@@ -26,7 +26,7 @@ QUICK := "not (statistical or slow or browser or gpu)"
 # Most tests compile more than they run, so their programs are not optimized; see the fixture `optimized`.
 UNOPTIMIZED := JAX_DISABLE_MOST_OPTIMIZATIONS=1
 
-.PHONY: help setup demo test test-fast test-statistical test-browser test-long fuzz coverage lint format bench \
+.PHONY: help setup demo test test-fast test-statistical test-long fuzz coverage lint format bench \
 	bench-uci reliability reliability-quick docs clean
 
 help:  ## list the targets
@@ -53,16 +53,13 @@ $(COVERAGE_STAMP): $(STAMP)
 demo: $(STAMP)  ## fit a Bayesian neural network to the digits and write demo-run/report.html
 	$(BIN)/$(DEMO)
 
-test: lint test-fast test-statistical test-browser  ## all that CI runs
+test: lint test-fast test-statistical  ## all that CI runs
 
 test-fast: $(STAMP)  ## the quick tests only
 	$(UNOPTIMIZED) $(PYTEST) -m $(QUICK)
 
-test-statistical: $(STAMP)  ## statistical tests, slow tests and the examples of the documentation
-	$(UNOPTIMIZED) $(PYTEST) $(UNTYPED) --dist load -m "(statistical or slow) and not (browser or gpu)"
-
-test-browser: $(STAMP)  ## open reports in headless Chromium
-	$(PYTEST) --dist load -m "browser and not gpu"
+test-statistical: $(STAMP)  ## statistical and slow tests, the examples of the documentation, reports in Chromium
+	$(UNOPTIMIZED) $(PYTEST) $(UNTYPED) --dist load -m "(statistical or slow or browser) and not gpu"
 
 test-long: $(STAMP)  ## plant faults and see each of them caught; writes tests/faults/README.md; has no time limit
 	$(BIN)/python -m tests.faults.run

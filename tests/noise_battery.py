@@ -44,11 +44,12 @@ def moment_scores(values):
     """z of the moments 1 to 6 and of E|x|."""
     x = np.asarray(values, np.float64).ravel()
     double = [math.prod(range(2 * k - 1, 0, -2)) for k in range(13)]  # E x^(2k)
-    scores = []
+    scores, product = [], np.ones_like(x)
     for power in range(1, 7):
+        product *= x  # NumPy's `**` takes some ten times as long
         expected = 0.0 if power % 2 else double[power // 2]
         variance = double[power] - expected**2
-        scores.append((np.mean(x**power) - expected) / math.sqrt(variance / x.size))
+        scores.append((np.mean(product) - expected) / math.sqrt(variance / x.size))
     mean = math.sqrt(2 / math.pi)
     scores.append((np.mean(np.abs(x)) - mean) / math.sqrt((1 - mean**2) / x.size))
     return np.array(scores)
@@ -80,8 +81,9 @@ def distribution_scores(values, cells=100):
 
 def correlation_score(first, second):
     """z of the correlation of two series of known mean 0 (squares: 1 is taken off)."""
-    product = first * second
-    return np.mean(product) / math.sqrt(np.mean(first**2) * np.mean(second**2) / product.size)
+    first, second = np.atleast_2d(first, second)
+    product, *squares = (np.einsum("ij,ij->", *pair) for pair in ((first, second), (first, first), (second, second)))
+    return product * math.sqrt(first.size / math.prod(squares))
 
 
 def neighbor_scores(values, lags=range(1, 17)):

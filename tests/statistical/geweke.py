@@ -23,7 +23,8 @@ from ergonet.samplers.base import run_transition
 NETWORK = MLP((1, 2, 1))
 INPUTS = np.linspace(-1.2, 1.5, 4, dtype=np.float32)[:, None]
 NOISE = likelihoods.GammaPrecision(0.5, 8.0)
-NUM_CHAINS, NUM_STEPS, NUM_DRAWS = 512, 100, 200000
+NUM_CHAINS, NUM_STEPS, NUM_DRAWS = 512, 100, 50_000
+MOST_LONGER = 4  # times as many draws from the prior, whose error is small beside that of the chains
 # Compiling takes longer than running.
 COMPILER = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 OPTIONS: dict[str, Any] = {"compiler_options": COMPILER}
@@ -98,8 +99,8 @@ def quantities(joint: NetworkJoint, data: Any, position: Any, *, is_heavy: bool)
 
 
 @cache
-def exact_moments(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Means of the quantities under the prior and their variances, from independent draws."""
+def exact_moments(name: str, longer: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Means of the quantities under the prior and their variances, from independent draws, `longer` times as many."""
     model = MODELS[name]("non-centered")
     joint = NetworkJoint.of(model.condition(INPUTS, np.zeros((len(INPUTS), 1), np.float32)))
 
@@ -107,9 +108,9 @@ def exact_moments(name: str) -> tuple[np.ndarray, np.ndarray]:
         position, data = draw_all(joint, key)
         return quantities(joint, data, position, is_heavy=name in HEAVY)
 
-    keys = jax.random.split(jax.random.key(1000), NUM_DRAWS)
+    keys = jax.random.split(jax.random.key(1000), longer * NUM_DRAWS)
     draws = np.asarray(jax.jit(jax.vmap(draw), compiler_options=COMPILER)(keys), np.float64)
-    return draws.mean(axis=0), draws.var(axis=0) / NUM_DRAWS
+    return draws.mean(axis=0), draws.var(axis=0) / len(draws)
 
 
 # Positions drawn from the prior, by a program of its own, which the kernels share.
@@ -150,7 +151,7 @@ def run(name: str, parametrization: str, kernel: Any, *, seed: int = 0, longer: 
     program: Any = eqx.filter_jit(chains, **OPTIONS)  # the same for kernels that differ in numbers only
     parts = [program(joint, kernel, tuning, starts(joint, pair[:, 0]), pair[:, 1]) for pair in pairs]
     means, acceptance, moved = jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
-    exact, exact_error = exact_moments(name)
+    exact, exact_error = exact_moments(name, min(longer, MOST_LONGER))
     ours = np.asarray(means, np.float64)
     scores = (ours.mean(axis=0) - exact) / np.sqrt(ours.var(axis=0) / len(ours) + exact_error)
     return Result(scores=scores, acceptance=float(acceptance.mean()), moved=float(moved.mean()))

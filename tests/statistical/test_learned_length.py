@@ -12,7 +12,7 @@ import ergonet
 from ergonet import HMC, NUTS, Target
 from tests.sampling import gaussian_target
 
-pytestmark = pytest.mark.statistical
+pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("optimized")]  # runs for long
 
 SEEDS = range(8)  # because lengths differ by seed
 

@@ -20,6 +20,8 @@ from ergonet.cli.main import app
 from ergonet.draws import checkpoint
 from ergonet.inference.trajectory_jobs import TrajectoryJob
 
+pytestmark = pytest.mark.usefixtures("optimized")  # a killed fit is a long one
+
 FIT = [
     "fit",
     "two-moons",
