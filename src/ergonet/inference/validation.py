@@ -50,8 +50,8 @@ def validate_target(target: Any, kernel: Any) -> None:
     """Validate that a target and a kernel match.
 
     Raises:
-        CapabilityError: one of them has the wrong type, a minibatch kernel is used for a target without minibatches, or
-            one of all rows for streamed ones.
+        CapabilityError: one of them has the wrong type, a minibatch kernel is used for a target without minibatches,
+            one of all rows for streamed ones, or a kernel for a target that lacks what it needs.
         SettingError: the batch size exceeds the number of rows.
     """
     if not isinstance(target, AbstractTarget):
@@ -67,6 +67,7 @@ def validate_target(target: Any, kernel: Any) -> None:
                 f"`{type(kernel).__name__}` needs all rows at once, and those of `target` are streamed. Use a "
                 f"minibatch kernel such as `ergonet.SGHMC`, or `condition` instead of `stream`."
             )
+        kernel.check_target(target)
         return
     if not isinstance(kernel, AbstractMinibatchKernel):
         raise CapabilityError(f"`kernel` must be a kernel such as `ergonet.NUTS()`, got {kernel!r}.")

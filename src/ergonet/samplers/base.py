@@ -184,6 +184,13 @@ class AbstractKernel(AbstractSettings):
         """Whether draws converge to the target; otherwise they are biased by the step size."""
         return True
 
+    def check_target(self, target: AbstractDensity) -> None:
+        """Check that a target offers what the kernel needs.
+
+        Raises:
+            CapabilityError: it does not.
+        """
+
     def check_starts(self, dim: int, positions: np.ndarray | None) -> None:
         """Check that a target of `dim` coordinates and starts `[chain, dim]` (None: to be drawn) suit the kernel.
 
@@ -205,11 +212,7 @@ class AbstractKernel(AbstractSettings):
         return with_gradient
 
     def state_at(self, target: AbstractDensity, evaluated: State) -> State:
-        """The state of a chain that starts where `evaluate` has evaluated the target.
-
-        Raises:
-            CapabilityError: the target does not suit the kernel.
-        """
+        """The state of a chain that starts where `evaluate` has evaluated the target."""
         return evaluated
 
     def init(self, target: AbstractDensity, position: Position) -> State:

@@ -77,6 +77,9 @@ class ConstrainedHMC(AbstractKernel):
             is_leaf=lambda one: isinstance(one, Composition),
         )
 
+    def check_target(self, target: AbstractDensity) -> None:
+        self.update.check_target(target)
+
     def check_starts(self, dim: int, positions: np.ndarray | None) -> None:
         self.box.check(dim, positions)
 

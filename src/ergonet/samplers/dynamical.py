@@ -84,9 +84,8 @@ class AbstractDynamical(AbstractKernel):
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(TrajectoryInfo)
 
-    def state_at(self, target: AbstractDensity, evaluated: State) -> State:
+    def check_target(self, target: AbstractDensity) -> None:
         self.curvature(target)
-        return evaluated
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> SplitTrajectory:
         key_momentum, key_order, key_accept = jax.random.split(key, 3)

@@ -134,9 +134,11 @@ class GibbsHMC(AbstractKernel):
     def evaluate(self) -> Callable[[AbstractDensity, Position], State]:
         return self.update.evaluate
 
-    def state_at(self, target: AbstractDensity, evaluated: State) -> State:
+    def check_target(self, target: AbstractDensity) -> None:
         for kind in self.step_sizes.needs():
             require(target, kind, "GibbsHMC")
+
+    def state_at(self, target: AbstractDensity, evaluated: State) -> State:
         return self.update.state_at(target, evaluated)
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> GibbsTrajectory:

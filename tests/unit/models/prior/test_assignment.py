@@ -170,9 +170,10 @@ LEVELS = priors.NormalGamma(1.0, 2.0, "leaf", "centered", below=[priors.Level("w
         ],
     ],
 )
-def test_kernels_refuse_targets_without_what_they_need_before_they_start(kernel, target, complaint):
+def test_kernels_refuse_targets_without_what_they_need_before_they_start(kernel, target, complaint, monkeypatch):
+    monkeypatch.setattr(type(target), "initial_position", None)
     with pytest.raises(CapabilityError, match=complaint) as found:
-        ergonet.sample(target, kernel, num_draws=10**6, seed=1, progress=False)
+        ergonet.sample(target, kernel, num_draws=10**6, warm_start="adam", seed=1, progress=False)
     assert "NUTS()" in str(found.value)
 
 
