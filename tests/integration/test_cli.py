@@ -16,6 +16,7 @@ import pytest
 from ergonet.cli.main import app
 from ergonet.report import RunRecord
 
+pytestmark = pytest.mark.slow  # the whole file
 COMMAND = str(Path(sys.executable).with_name("ergonet"))
 TINY = ("--kernel", "nuts", "--chains", "2", "--warmup", "20", "--draws", "20", "--hidden", "4", "--no-baselines")
 
@@ -107,7 +108,6 @@ def test_test_scores_are_in_the_unit_of_the_target(regression, folder, houses):
     assert record.metrics["test"]["nll"] > np.log(truth.std())
 
 
-@pytest.mark.slow
 def test_settings_are_saved_and_give_the_same_run_again(regression, ergonet, folder):
     settings = tomllib.loads((folder / "houses-run" / "settings.toml").read_text())
     assert settings["likelihood"]["name"] == "heteroscedastic-student-t"
@@ -119,7 +119,6 @@ def test_settings_are_saved_and_give_the_same_run_again(regression, ergonet, fol
         np.testing.assert_array_equal(first.evaluation[name], second.evaluation[name])
 
 
-@pytest.mark.slow
 def test_predictions_of_a_regression(regression, ergonet, folder):
     ergonet("predict", "houses-run", "new.csv", "--out", "p.csv")
     table = pd.read_csv(folder / "p.csv")
@@ -135,7 +134,6 @@ def test_predictions_of_a_regression(regression, ergonet, folder):
     ergonet("predict", "houses-run", "new.csv", "--out", "p.csv", "--overwrite")
 
 
-@pytest.mark.slow
 def test_predicted_test_rows_are_those_of_the_fit(regression, ergonet, folder, houses):
     record = RunRecord.load(folder / "houses-run")
     houses[["size", "age"]].iloc[record.evaluation["test_rows"]].to_csv(folder / "held.csv", index=False)
@@ -145,7 +143,6 @@ def test_predicted_test_rows_are_those_of_the_fit(regression, ergonet, folder, h
         np.testing.assert_allclose(table[name], values[:, 0], rtol=1e-4)
 
 
-@pytest.mark.slow
 def test_report_and_diagnose_read_the_run(regression, ergonet, folder):
     report = folder / "houses-run" / "report.html"
     report.unlink()
@@ -156,7 +153,6 @@ def test_report_and_diagnose_read_the_run(regression, ergonet, folder):
     ergonet("diagnose", "houses-run", "--strict", code=3)
 
 
-@pytest.mark.slow
 def test_digits_have_their_own_split(digits, folder):
     record = RunRecord.load(folder / "digits-run")
     assert (record.metrics["num_train"], record.metrics["num_test"], record.metrics["dim"]) == (500, 500, 2590)
@@ -166,7 +162,6 @@ def test_digits_have_their_own_split(digits, folder):
     assert (record.evaluation["epistemic"] >= 0).all()
 
 
-@pytest.mark.slow
 def test_digits_take_a_matrix_of_pixels(digits, ergonet, folder):
     from sklearn.datasets import load_digits
 
@@ -180,7 +175,6 @@ def test_digits_take_a_matrix_of_pixels(digits, ergonet, folder):
     assert error == pytest.approx(RunRecord.load(folder / "digits-run").metrics["test"]["error"])
 
 
-@pytest.mark.slow
 def test_string_labels_without_test_rows(ergonet, houses, folder):
     answer = ergonet("fit", "kinds.parquet", "--target", "kind", "--test-fraction", "0", *TINY)
     assert "no rows were held out" in answer.stdout
@@ -194,7 +188,6 @@ def test_string_labels_without_test_rows(ergonet, houses, folder):
     assert list(table["predicted"]) == list(likeliest)
 
 
-@pytest.mark.slow
 def test_several_targets_have_columns_of_their_own(ergonet, houses, folder):
     houses.drop(columns="kind").assign(rent=houses["price"] / 300).to_csv(folder / "two.csv", index=False)
     ergonet("fit", "two.csv", "--target", "price", "--target", "rent", *TINY, "--quiet")
@@ -218,7 +211,6 @@ def bad_tables(folder, houses):
     (folder / "bad.toml").write_text('[kernel]\nname = "nuts"\nmax_doubling = 3\n')
 
 
-@pytest.mark.slow
 def test_bad_input_gets_one_line_and_leaves_nothing(houses, folder, monkeypatch, capsys):
     bad_tables(folder, houses)
     monkeypatch.chdir(folder)  # all in this process, since starting so many takes a minute
@@ -324,7 +316,6 @@ def draws_by_chain(run):
         return 0
 
 
-@pytest.mark.slow
 def test_ctrl_c_keeps_the_draws(ergonet, houses, folder):
     run = folder / "cut"
     arguments = ("fit", "houses.csv", "--target", "price", *TINY, "--draws", "100000", "--out", "cut")
@@ -338,7 +329,6 @@ def test_ctrl_c_keeps_the_draws(ergonet, houses, folder):
     ergonet("predict", "cut", "new.csv", "--out", "cut.csv")
 
 
-@pytest.mark.slow
 def test_sigterm_keeps_the_draws_and_waits_for_no_report(ergonet, houses, folder):
     run = folder / "ended"
     arguments = ("fit", "houses.csv", "--target", "price", *TINY, "--draws", "100000", "--out", "ended")
@@ -350,7 +340,6 @@ def test_sigterm_keeps_the_draws_and_waits_for_no_report(ergonet, houses, folder
     assert not (run / "report.html").exists()
 
 
-@pytest.mark.slow
 def test_ctrl_c_with_nothing_to_keep_restores_what_was_there(regression, ergonet, folder):
     kept = (folder / "houses-run" / "metrics.json").read_bytes()
     arguments = ("fit", "houses.csv", "--target", "price", *TINY, "--warmup", "1000000", "--out", "houses-run")
@@ -376,7 +365,6 @@ name = "gibbs"
 """
 
 
-@pytest.mark.slow
 def test_priors_that_learn_their_scales_come_with_names_and_diagnostics(ergonet, houses, folder):
     (folder / "learned.toml").write_text(LEARNED)
     fit = "fit", "houses.csv", "--target", "price", "--settings", "learned.toml", "--likelihood", "gaussian", *TINY

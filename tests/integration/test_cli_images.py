@@ -13,6 +13,7 @@ from PIL import Image
 
 from ergonet.report import RunRecord
 
+pytestmark = pytest.mark.slow  # the whole file
 COMMAND = str(Path(sys.executable).with_name("ergonet"))
 TINY = ("--chains", "2", "--warmup", "20", "--draws", "10", "--hidden", "4", "--no-baselines", "--quiet")
 
@@ -56,7 +57,6 @@ def gray(folder):
     return arrays
 
 
-@pytest.mark.slow
 def test_gray_images_from_fit_to_prediction(ergonet, gray, folder):
     ergonet("fit", "fashion-mnist", "--data", "data", *TINY, "--kernel", "nuts")
     record = RunRecord.load(folder / "fashion-mnist-run")
@@ -85,7 +85,6 @@ def test_gray_images_from_fit_to_prediction(ergonet, gray, folder):
     np.testing.assert_allclose(found, record.evaluation["probabilities"], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.slow
 def test_saved_settings_and_the_environment_find_the_files_again(ergonet, gray, folder):
     ergonet("fit", "fashion-mnist", *TINY, "--kernel", "mala", "--out", "first", ERGONET_DATA="data")
     assert "folder" not in RunRecord.load(folder / "first").settings["data"]
@@ -94,7 +93,6 @@ def test_saved_settings_and_the_environment_find_the_files_again(ergonet, gray, 
     np.testing.assert_array_equal(first, again)
 
 
-@pytest.mark.slow
 def test_color_pictures_from_fit_to_prediction(ergonet, folder):
     random = np.random.default_rng(3)
     for part, rows in (("train", 4), ("test", 2)):

@@ -8,6 +8,7 @@ import pytest
 from ergonet import SGHMC, BayesianClassifier
 from ergonet.report import RunRecord
 
+pytestmark = pytest.mark.slow  # the whole file
 SETTINGS = """
 [kernel]
 name = "sghmc"
@@ -21,7 +22,6 @@ hidden = [5]
 """
 
 
-@pytest.mark.slow
 def test_digits_by_minibatches(run_ergonet, tmp_path):
     (tmp_path / "settings.toml").write_text(SETTINGS)
     arguments = ("--settings", "settings.toml", "--kernel", "sghmc", "--chains", "2", "--warmup", "30", "--draws", "20")
@@ -56,7 +56,6 @@ def test_a_bad_setting_is_an_error_without_a_traceback(run_ergonet, tmp_path):
     assert "Traceback" not in answer.stderr
 
 
-@pytest.mark.slow
 def test_an_estimator_takes_a_kernel_of_minibatches():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3))

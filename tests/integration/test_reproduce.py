@@ -115,6 +115,7 @@ def test_the_smoke_run_of_every_reproduction_fulfils_the_contract(name, tmp_path
         assert "single draws" in told
 
 
+@pytest.mark.slow
 def test_the_command_tells_its_progress_and_writes_its_files(ergonet, tmp_path):
     answer = ergonet("reproduce", "sghmc-phase", "--smoke", "--out", "out")
     assert "seed 2 of 2" in answer.stderr

@@ -37,6 +37,7 @@ def test_probabilities_that_stay_are_not_said_to_be_better(monkeypatch):
     assert found(network(0.15), CLEAN).sentence.endswith("rows, probabilities stay as they are.")
 
 
+@pytest.mark.slow
 def test_clean_labels_under_a_narrow_prior_are_stated_surer_and_noisy_ones_under_a_wide_prior_less_sure():
     narrow = found(network(0.15), CLEAN)
     assert narrow.calibration is not None
@@ -84,6 +85,7 @@ def test_of_many_rows_one_long_fold_is_enough():
     assert len(fold) == pytest.approx(count / 3, abs=2)
 
 
+@pytest.mark.slow
 def test_copies_of_a_row_that_follow_each_other_do_not_vouch_for_each_other():
     """Labels that nothing predicts, each of them ten times: a row is known from its copies only.
 

@@ -63,7 +63,7 @@ def naive(model, samples, x, y):
     return {name: np.stack(values).astype(float) for name, values in out.items()}
 
 
-@pytest.mark.parametrize("kind", cases(KINDS, quick=["learned noise", "categorical"]))
+@pytest.mark.parametrize("kind", cases(KINDS, quick=["learned noise"]))
 def test_equals_the_naive_computation(kind):
     model, x, y = problem(kind)
     samples = samples_of(model)
@@ -85,6 +85,7 @@ def test_equals_the_naive_computation(kind):
         assert np.allclose(prediction.sd, np.sqrt(total), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_mean_does_not_depend_on_the_rows_beside_it():
     model, x, _ = problem("learned noise")
     samples = samples_of(model, draws=700)
