@@ -13,8 +13,8 @@ from benchmarks import page as pages
 from benchmarks.rounds import ROOT
 from benchmarks.uci import results
 from benchmarks.uci.cells import Kept, measure
-from benchmarks.uci.contestants import CONTESTANTS, Contestant, ours
-from benchmarks.uci.tables import CLASSIFICATIONS, REGRESSIONS, STANDARD_SPLITS, TINY, load
+from benchmarks.uci.contestants import CONTESTANTS, OURS, Contestant, ours
+from benchmarks.uci.tables import CLASSIFICATIONS, FURTHER_SPLITS, REGRESSIONS, SMALL, STANDARD_SPLITS, TINY, load
 
 TABLES = (*REGRESSIONS, *CLASSIFICATIONS)
 QUICK_RUN = {"run": {"num_chains": 2, "num_warmup": 10, "num_draws": 10}}
@@ -48,6 +48,9 @@ def plan(options: argparse.Namespace, contestants: tuple[Contestant, ...]) -> Pl
     """Everything to measure, in order: what is named first, then all tables by contestant, cheap ones first."""
     tables, splits = (tuple(TINY), (0,)) if options.quick else (TABLES, STANDARD_SPLITS)
     every = [(one, table, split) for one in contestants for split in splits for table in tables]
+    if not options.quick:
+        rivals = [one for one in contestants if one.name in (*results.CLASSIFIERS, OURS)]
+        every += [(one, table, split) for one in rivals for split in FURTHER_SPLITS for table in SMALL]
     is_named = bool(options.set or options.split or options.contestant)
     named = [
         (one, table, split)
@@ -81,7 +84,11 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="The library as it is shipped against other predictors, on tables.")
     parser.add_argument("--set", action="append", choices=(*TABLES, *TINY), help="measure this table first; repeat")
     parser.add_argument(
-        "--split", action="append", type=int, choices=STANDARD_SPLITS, help="measure this split first; repeat"
+        "--split",
+        action="append",
+        type=int,
+        choices=(*STANDARD_SPLITS, *FURTHER_SPLITS),
+        help="measure this split first; repeat",
     )
     names = [one.name for one in CONTESTANTS]
     parser.add_argument("--contestant", action="append", choices=names, help="measure this one first; repeat")

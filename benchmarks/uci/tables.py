@@ -16,6 +16,7 @@ import numpy as np
 VARIABLE = "ERGONET_DATA"
 REGRESSIONS = ("yacht", "energy", "concrete", "wine-quality-red", "kin8nm", "power-plant")
 STANDARD_SPLITS = tuple(range(5))
+FURTHER_SPLITS = tuple(range(10, 20))  # of SMALL tables, besides; 5 to 9 served to choose the default
 TEST_SHARE = 0.2  # of the classifications
 
 
@@ -129,6 +130,8 @@ CLASSIFICATIONS: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
     ),
 }
 """Inputs and classes by name."""
+SMALL = ("breast-cancer", "wine")
+"""Classifications whose five test sets together have fewer rows than the table of any other."""
 
 
 def _tiny_regression(split: int) -> Split:

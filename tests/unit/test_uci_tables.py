@@ -85,3 +85,16 @@ def test_a_result_of_the_present_version_counts_before_another(tmp_path: Path) -
     kept.add(present)
     kept.add(replace(present, key="older", date="2027-01-01"))
     assert kept.newest(CONTESTANTS) == [present]
+
+
+def test_further_splits_of_small_tables_are_shown_but_not_judged(tmp_path: Path) -> None:
+    for_each = [("linear", 0.2), *((name, 0.3) for name in ("boosting", "mlp")), ("ergonet", 0.1)]
+    cells = [cell(name, "breast-cancer", split, nll) for name, nll in for_each for split in range(5)]
+    further = [cell("ergonet", "breast-cancer", 10, 9.0), cell("linear", "breast-cancer", 10, 0.2)]
+    about = describe("a command", quick=False, settings={})
+    goals = results.write(tmp_path, cells + further, CONTESTANTS, about=about)
+    assert next(goal for goal in goals if goal.what.startswith("classes: log score")).found.startswith("1 of 5")
+    judged, _, shown = (tmp_path / "uci.md").read_text(encoding="utf-8").partition("### Small tables")
+    assert "| Ergonet | -0.100 (0.000) |" in judged
+    assert "| Ergonet | -1.583 (1.483) [6] |" in shown
+    assert "| ridge / logistic regression | -1.383 (1.483) [6] |" in shown  # ours minus theirs
