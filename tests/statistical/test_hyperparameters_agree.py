@@ -65,8 +65,8 @@ def test_every_scheme_has_the_means_of_gibbs(name, gibbs):
     samples = sample(kernel, is_centered=is_centered, init=init, num_warmup=num_warmup, num_draws=num_draws, thin=thin)
     one, one_error, one_size = means(log_sigmas(samples))
     other, other_error, other_size = means(log_sigmas(gibbs))
-    # Not the least: now and then a chain stays for long where weights are large, whatever the scheme. The least effective
-    # number of the Gibbs run was 42 to 467 over eight seeds, and hardly more with twice as many transitions.
+    # Not the least: now and then a chain stays for long where weights are large, whatever the scheme. The least of the
+    # Gibbs run was 42 to 467 over eight seeds; of two out of three, hardly more with twice as many transitions.
     assert np.median(one_size) > 100
     assert np.median(other_size) > 100
     assert other_size.min() > 20
