@@ -46,7 +46,7 @@ def moment_scores(values):
     double = [math.prod(range(2 * k - 1, 0, -2)) for k in range(13)]  # E x^(2k)
     scores, product = [], np.ones_like(x)
     for power in range(1, 7):
-        product *= x  # NumPy's `**` takes some ten times as long
+        product *= x  # NumPy's `**` takes several times as long
         expected = 0.0 if power % 2 else double[power // 2]
         variance = double[power] - expected**2
         scores.append((np.mean(product) - expected) / math.sqrt(variance / x.size))

@@ -13,7 +13,7 @@ from benchmarks import page as pages
 from benchmarks.rounds import ROOT
 from benchmarks.uci import results
 from benchmarks.uci.cells import Kept, measure
-from benchmarks.uci.contestants import CONTESTANTS, OURS, Contestant, ours
+from benchmarks.uci.contestants import CONTESTANTS, Contestant, ours
 from benchmarks.uci.tables import CLASSIFICATIONS, FURTHER_SPLITS, REGRESSIONS, SMALL, STANDARD_SPLITS, TINY, load
 
 TABLES = (*REGRESSIONS, *CLASSIFICATIONS)
@@ -49,8 +49,9 @@ def plan(options: argparse.Namespace, contestants: tuple[Contestant, ...]) -> Pl
     tables, splits = (tuple(TINY), (0,)) if options.quick else (TABLES, STANDARD_SPLITS)
     every = [(one, table, split) for one in contestants for split in splits for table in tables]
     if not options.quick:
-        rivals = [one for one in contestants if one.name in (*results.CLASSIFIERS, OURS)]
-        every += [(one, table, split) for one in rivals for split in FURTHER_SPLITS for table in SMALL]
+        every += [
+            (one, table, split) for one in results.rivals(contestants) for split in FURTHER_SPLITS for table in SMALL
+        ]
     is_named = bool(options.set or options.split or options.contestant)
     named = [
         (one, table, split)

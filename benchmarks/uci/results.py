@@ -117,6 +117,11 @@ class Results:
         return np.array([mine[split] - theirs[split] for split in mine if split in theirs])
 
 
+def rivals(contestants: Iterable[Contestant]) -> list[Contestant]:
+    """Those of the goals of classifications, ours included."""
+    return [one for one in contestants if one.name in (*CLASSIFIERS, OURS)]
+
+
 def summary(values: Sequence[float] | np.ndarray, pattern: str) -> str:
     """Mean, standard error over splits, and the number of splits if some are missing."""
     if len(values) == 0:
@@ -271,10 +276,10 @@ def write(
         parts.append(_by_table(results, contestants, (LOG_SCORE, CALIBRATION), classes, paired=True))
         parts.append("\n" + CHANCE)
         parts.append(_by_table(results, contestants, (BY_CHANCE, OVERCONFIDENCE, ERROR, CPU, WALL), classes))
-        rivals = [one for one in contestants if one.name in (*CLASSIFIERS, OURS)]
+        among = rivals(contestants)
         parts.append(FURTHER.format(first=FURTHER_SPLITS[0], last=FURTHER_SPLITS[-1]))
-        parts.append(_by_table(Results(cells), rivals, (LOG_SCORE, CALIBRATION), SMALL, paired=True))
-        parts.append("\n" + _by_table(Results(cells), rivals, (BY_CHANCE, ERROR), SMALL))
+        parts.append(_by_table(Results(cells), among, (LOG_SCORE, CALIBRATION), SMALL, paired=True))
+        parts.append("\n" + _by_table(Results(cells), among, (BY_CHANCE, ERROR), SMALL))
         parts.append("\n## Missing\n" + _missing(results, contestants))
     parts.append(
         "\n## Contestants\n"

@@ -66,7 +66,7 @@ def test_every_scheme_has_the_means_of_gibbs(name, gibbs):
     one, one_error, one_size = means(log_sigmas(samples))
     other, other_error, other_size = means(log_sigmas(gibbs))
     # Not the least: now and then a chain stays for long where weights are large, whatever the scheme. The least of the
-    # Gibbs run was 42 to 467 over eight seeds; of two out of three, hardly more with twice as many transitions.
+    # Gibbs run was 42 to 467 over eight seeds, and twice as many transitions hardly raised it for two of three.
     assert np.median(one_size) > 100
     assert np.median(other_size) > 100
     assert other_size.min() > 20

@@ -216,7 +216,12 @@ class AbstractKernel(AbstractSettings):
         return evaluated
 
     def init(self, target: AbstractDensity, position: Position) -> State:
-        """The state of a chain that starts at `position` (one gradient)."""
+        """The state of a chain that starts at `position` (one gradient).
+
+        Raises:
+            CapabilityError: the target does not suit the kernel.
+        """
+        self.check_target(target)
         return self.state_at(target, self.evaluate(target, position))
 
     @abc.abstractmethod

@@ -156,7 +156,7 @@ def test_a_density_that_is_no_target_offers_nothing_and_says_so():
     bowl = Bowl(scale=jnp.ones(3))
     assert isinstance(find(bowl, kinds.Rows), Missing)
     with pytest.raises(CapabilityError, match=r"needs Gibbs draws .*: Bowl does not tell weights .*`NUTS\(\)`"):
-        GibbsHMC().check_target(bowl)
+        GibbsHMC().init(bowl, jnp.zeros(3))
     np.testing.assert_array_equal(kinds.quantities(bowl, jnp.arange(3.0)), [0, 1, 2])
 
 
