@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.usefixtures
 
 UNITS, NUM_CHAINS = 8, 8
 NUM_STARTS = 2500  # draws of each Gibbs chain among which the others start
-GIBBS = GibbsHMC(HMC(num_steps=100, length_jitter=0.0, step_size=0.35, metric="identity"), step_sizes="curvature")
+GIBBS = GibbsHMC(HMC(num_steps=400, length_jitter=0.0, step_size=0.35, metric="identity"), step_sizes="curvature")
 OTHERS = {  # kernel, whether centered, warm-up, kept draws, transitions for each
     "A": (DynamicalA(100, step_size=0.48), True, 0, 2400, 2),
     "B": (DynamicalB(300, step_size=0.08), False, 0, 3200, 1),
@@ -46,7 +46,7 @@ def sample(kernel, *, is_centered, init, num_warmup, num_draws, thin):
 
 @pytest.fixture(scope="module")
 def gibbs():
-    return sample(GIBBS, is_centered=True, init=None, num_warmup=1000, num_draws=5000, thin=4)
+    return sample(GIBBS, is_centered=True, init=None, num_warmup=250, num_draws=5000, thin=1)
 
 
 def means(draws):
@@ -66,9 +66,9 @@ def test_every_scheme_has_the_means_of_gibbs(name, gibbs):
     one, one_error, one_size = means(log_sigmas(samples))
     other, other_error, other_size = means(log_sigmas(gibbs))
     # Not the least: now and then a chain stays for long where weights are large, whatever the scheme. The least of the
-    # Gibbs run was 42 to 467 over eight seeds, and twice as many transitions hardly raised it for two of three.
+    # Gibbs run was 195, 161 and 60 for three seeds.
     assert np.median(one_size) > 100
     assert np.median(other_size) > 100
-    assert other_size.min() > 20
+    assert other_size.min() > 40
     scores = (one - other) / np.hypot(one_error, other_error)
     assert np.max(np.abs(scores)) < 4, scores
