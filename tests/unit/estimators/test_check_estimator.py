@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": "copies of a row change the scaling, and chains amplify rounding"
 }
-KERNEL = HMC(num_steps=16, step_size=0.03, metric="identity")  # nothing to tune, and so less to compile
+KERNEL = HMC(num_steps=8, metric="identity")  # little to compile; weights of 1000 need a learned step size
 
 
 @pytest.mark.parametrize("estimator", [BayesianRegressor, BayesianClassifier])
