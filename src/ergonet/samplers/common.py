@@ -61,12 +61,12 @@ def refresh(key: PRNGKey, state: State) -> Phase:
     return Phase(position=state.position, momentum=momentum, potential=state.potential, gradient=state.gradient)
 
 
-def require_directions(owner: str, position: Position) -> None:
-    """Check that a position has directions to turn to."""
-    if position.size < 2:
+def require_directions(owner: str, target: AbstractDensity) -> None:
+    """Check that there are directions to turn to."""
+    if target.dim < 2:
         raise CapabilityError(
             f"`{owner}` needs a target of at least 2 dimensions, because it turns a direction; this one has "
-            f"{position.size}. Use `ergonet.HMC()` or `ergonet.NUTS()`."
+            f"{target.dim}. Use `ergonet.HMC()` or `ergonet.NUTS()`."
         )
 
 

@@ -77,9 +77,8 @@ class MAMS(AbstractStatic):
         steps = MicrocanonicalIntegrator(INTEGRATORS.resolve(integrator, owner="MAMS"))
         self.trajectory = Fixed(steps if memory is None else RefreshingIntegrator(steps))
 
-    def state_at(self, target: AbstractDensity, evaluated: State) -> State:
-        require_directions("MAMS", evaluated.position)
-        return super().state_at(target, evaluated)
+    def check_target(self, target: AbstractDensity) -> None:
+        require_directions("MAMS", target)
 
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(WalkInfo)

@@ -139,8 +139,11 @@ class MCLMC(AbstractKernel):
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(MCLMCInfo)
 
+    def check_target(self, target: AbstractDensity) -> None:
+        require_directions("MCLMC", target)
+
     def state_at(self, target: AbstractDensity, evaluated: State) -> DirectedState:
-        require_directions("MCLMC", position := evaluated.position)
+        position = evaluated.position
         return DirectedState(position, evaluated.potential, evaluated.gradient, jnp.zeros_like(position))
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> MCLMCTrajectory:

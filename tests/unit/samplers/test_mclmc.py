@@ -36,8 +36,9 @@ def test_a_run_learns_its_step_size_and_memory_and_says_that_it_is_biased():
 
 
 @pytest.mark.parametrize("make", [MCLMC, MAMS])
-def test_one_dimension_is_refused_before_any_work(make):
+def test_one_dimension_is_refused_before_any_work(make, monkeypatch):
     target = Target.from_logdensity(lambda q: -0.5 * jnp.sum(q**2), jnp.zeros(1))
+    monkeypatch.setattr(type(target), "initial_position", None)
     with pytest.raises(CapabilityError, match=f"`{make.__name__}` needs a target of at least 2 dimensions"):
         draw(make(), target=target)
 
