@@ -157,7 +157,8 @@ def trust_figures(arrays: Any) -> dict[str, Any]:
     Returns:
         `coverage_50`, `coverage_90`, `coverage_99`; `residual_mean`, `residual_sd`, `residual_beyond_2`,
         `residual_beyond_3`, `residual_distance`, `residual_distance_by_chance`; `relative_error` and
-        `relative_error_90`, the median and the 90 % quantile of its size; `outside`, the share of rows below 0.01.
+        `relative_error_90`, the median and the 90 % quantile of its size; `outside`, the share of rows below 0.01; and
+        for several targets `target_rmse`, the root mean square error of each in its own unit.
     """
     mean, sd, truth = (np.asarray(arrays[name], np.float64) for name in ("mean", "sd", "truth"))
     found: dict[str, Any] = {}
@@ -173,6 +174,8 @@ def trust_figures(arrays: Any) -> dict[str, Any]:
         found |= {"relative_error": float(np.median(size)), "relative_error_90": float(np.quantile(size, 0.9))}
     if "usual" in arrays:
         found["outside"] = float(np.mean(np.asarray(arrays["usual"]) < UNUSUAL))
+    if truth.shape[1] > 1:
+        found["target_rmse"] = np.sqrt(np.square(mean - truth).mean(axis=0)).tolist()
     return found
 
 

@@ -60,7 +60,7 @@ def _shown_target(record: RunRecord, found: PartialDependence) -> tuple[int, str
     """The first target; or the class whose probability changes most, the second of two."""
     count = found.mean.shape[1]
     if "probabilities" not in record.evaluation and (record.metrics.get("task") != "classification"):
-        return 0, predictions.target_names(record.metrics, count)[0]
+        return 0, wording.target_names(record.metrics, count)[0]
     names = predictions.class_names(record.metrics, count)
     target = 1 if count == 2 else int(np.argmax(np.ptp(found.mean, axis=0)))
     return target, f"P({names[target]})"

@@ -174,7 +174,7 @@ def _row_numbers(evaluation: Mapping[str, np.ndarray], count: int) -> np.ndarray
 def _regression(record: RunRecord) -> dict[str, Any]:
     evaluation = record.evaluation
     mean, sd, truth = (_columns(evaluation[name]) for name in ("mean", "sd", "truth"))
-    names = target_names(record.metrics, truth.shape[1])
+    names = wording.target_names(record.metrics, truth.shape[1])
     lower, upper, level = _interval(evaluation, mean, sd)
     targets = []
     for target in range(min(truth.shape[1], _MOST_TARGETS)):
@@ -188,6 +188,7 @@ def _regression(record: RunRecord) -> dict[str, Any]:
                     *trust.residuals(one["mean"], one["sd"], one["truth"], name=names[target], number=target),
                 ],
                 "rows": _widest(one, _row_numbers(evaluation, len(truth))),
+                "rmse": wording.number(float(np.sqrt(np.square(one["mean"] - one["truth"]).mean()))),
                 "spread": wording.number(float(np.std(one["truth"]))),
                 "sources": _variance_sources(evaluation, sd, target),
             }
@@ -205,17 +206,6 @@ def _regression(record: RunRecord) -> dict[str, Any]:
 def _columns(values: np.ndarray) -> np.ndarray:
     values = np.asarray(values, dtype=np.float64)
     return values[:, None] if values.ndim == 1 else values
-
-
-def target_names(metrics: Mapping[str, Any], count: int) -> list[str]:
-    """Names of so many targets."""
-    data = metrics.get("data")
-    names = data.get("target") if isinstance(data, Mapping) else None
-    if isinstance(names, (list, tuple)) and len(names) == count:
-        return [str(name) for name in names]
-    if isinstance(names, str) and names:
-        return [names] if count == 1 else [f"{names} {index}" for index in range(count)]
-    return ["target"] if count == 1 else [f"target {index}" for index in range(count)]
 
 
 def _interval(

@@ -127,3 +127,14 @@ def real(record: Mapping[str, Any], name: str) -> float | None:
     if value is None or not isinstance(value, (int, float, np.number)) or math.isnan(value):
         return None
     return float(value)
+
+
+def target_names(metrics: Mapping[str, Any], count: int) -> list[str]:
+    """Names of so many targets."""
+    data = metrics.get("data")
+    names = data.get("target") if isinstance(data, Mapping) else None
+    if isinstance(names, (list, tuple)) and len(names) == count:
+        return [str(name) for name in names]
+    if isinstance(names, str) and names:
+        return [names] if count == 1 else [f"{names} {index}" for index in range(count)]
+    return ["target"] if count == 1 else [f"target {index}" for index in range(count)]
