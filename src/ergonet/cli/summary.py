@@ -89,11 +89,9 @@ def _scores(metrics: Mapping[str, Any]) -> list[Row]:
                 wording.real(test, key), wording.real(test, f"{key}_standard_error"), percent=percent
             )
             found.append((name, f"{value} {error}".strip(), meaning.format(held=held)))
-            if key == "rmse" and (errors := _table(metrics, "trust").get("target_rmse")):
-                names = wording.target_names(metrics, len(errors))
-                of_targets = zip(names, map(wording.number, errors), strict=True)
+            if key == "rmse" and (errors := wording.target_errors(metrics)):
                 found[-1] = (name, found[-1][1], f"typical error on {held} test rows, all targets together; of each:")
-                found += [(f"  {target}", one, "in the unit of this target") for target, one in of_targets]
+                found += [(f"  {target}", wording.number(one), "in its own unit") for target, one in errors.items()]
     return found
 
 

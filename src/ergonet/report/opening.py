@@ -41,7 +41,7 @@ def _quality(metrics: Mapping[str, Any]) -> tuple[str, ...]:
         return (_WITHOUT_ROWS,)
     rows = wording.real(metrics, "num_test")
     where = f"On {wording.plural(int(rows), 'held-out row')}" if rows is not None else "On the held-out rows"
-    told = _said(test, "the stand-in" if metrics.get(FALLBACK) else "the network", own)
+    told = _said(metrics, "the stand-in" if metrics.get(FALLBACK) else "the network", own)
     if rival is None:
         return (f"{where} {told}; no simpler method was fitted to compare this with.",)
     method, does = rival.method, "misclassifies" if "error" in test else "has"
@@ -72,10 +72,12 @@ def _error(test: Mapping[str, Any]) -> str:
     return " ".join(pair).strip()
 
 
-def _said(test: Mapping[str, Any], who: str, own: str) -> str:
+def _said(metrics: Mapping[str, Any], who: str, own: str) -> str:
+    test = metrics["test"]
     if "error" in test:
         return f"{who} misclassifies {own}"
     unit = "as a count" if "deviance" in test else "in the unit of the target"
+    unit = "over all targets" if wording.target_errors(metrics) else unit
     return f"the typical error of {who} is {own} (root mean square, {unit})"
 
 

@@ -167,7 +167,7 @@ def score_cards(record: RunRecord) -> list[Card]:
         cards.append(Card("Test error", value, error, "of the test rows were misclassified"))
     if "rmse" in test:
         value, error = wording.with_error(wording.real(test, "rmse"), wording.real(test, "rmse_standard_error"))
-        several = "target_rmse" in _table(record.metrics, "trust")
+        several = wording.target_errors(record.metrics)
         unit = "over all targets; for each of them see the predictions" if several else "in the target's unit"
         cards.append(Card("Root mean square error", value, error, f"typical size of an error, {unit}"))
     for name, title, meaning in _SCORES_OF_DISTRIBUTIONS:

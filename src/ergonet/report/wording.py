@@ -138,3 +138,10 @@ def target_names(metrics: Mapping[str, Any], count: int) -> list[str]:
     if isinstance(names, str) and names:
         return [names] if count == 1 else [f"{names} {index}" for index in range(count)]
     return ["target"] if count == 1 else [f"target {index}" for index in range(count)]
+
+
+def target_errors(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Root mean square error of each of several targets, by name; empty for one."""
+    trust = metrics.get("trust")
+    errors = trust.get("target_rmse", ()) if isinstance(trust, Mapping) else ()
+    return dict(zip(target_names(metrics, len(errors)), errors, strict=True))

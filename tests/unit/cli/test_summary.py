@@ -5,6 +5,7 @@ import pytest
 
 from ergonet.cli import summary
 from ergonet.prediction.trust import trust_figures
+from ergonet.report import opening
 from tests.report_records import regression_record
 
 GOOD = {
@@ -51,9 +52,11 @@ def test_several_targets_have_an_error_each_in_its_own_unit():
     metrics = regression_record(targets=2).metrics
     mean, truth = np.array([[1.0, 200.0], [3.0, 200.0]]), np.array([[1.0, 180.0], [4.0, 220.0]])
     arrays = {"mean": mean, "truth": truth, "sd": np.ones((2, 2)), "quantiles": np.stack([mean - 1, mean + 1])}
-    found = summary.rows({**metrics, "trust": trust_figures({**arrays, "levels": (0.05, 0.95)})})
+    trust = trust_figures({**arrays, "levels": (0.05, 0.95)})
+    found = summary.rows({**metrics, "trust": trust})
     assert [(name.strip(), value) for name, value, _ in found[1:3]] == [("progression", "0.707"), ("weight", "20.0")]
     assert found[0][2].endswith("all targets together; of each:")
+    assert "(root mean square, over all targets)" in opening.paragraph({**metrics, "trust": trust})[1]
     of_one = {name: array[..., :1] for name, array in arrays.items()}
     assert "target_rmse" not in trust_figures({**of_one, "levels": (0.05, 0.95)})
 
