@@ -12,7 +12,7 @@ def prepare(settings: common.Settings) -> Callable[[], common.Outcome]:
     from ergonet.assembly.default import Table, default_for
     from ergonet.samplers.registry import KERNELS
 
-    default = default_for(Table("classification", len(settings.problem.y)))
+    default = default_for(Table("classification", *settings.problem.x.shape))
     run = {name: default.run[name] for name in ("warm_start", "num_warmup")}
     return ergonet_sampler.prepare(settings, lambda _package: KERNELS.resolve(default.kernel), **run)
 

@@ -13,6 +13,8 @@ from ergonet.assembly.default import (
     BOUNDS,
     COARSEST,
     CROSS_VALIDATION,
+    FEW_INPUTS,
+    FEW_ROWS,
     FINEST,
     PLAIN_RUN,
     ROWS_PER_INPUT,
@@ -209,6 +211,13 @@ def test_logits_have_the_scale_of_a_prior_that_knows_the_width():
     other = build.complete(resolve("t.csv", {}, given), learned, learned.transform_target(classes))
     assert other.prior["layers.0.weight"] == {"name": "laplace"}
     assert other.prior["layers.1.weight"] == settings.prior["layers.1.weight"]
+
+
+def test_a_small_table_of_classes_has_long_trajectories_whose_length_is_not_learned():
+    small = [default_for(Table(task, FEW_ROWS, FEW_INPUTS)).kernel for task in ("classification", "count")]
+    assert [kernel["num_steps"] for kernel in small] == [96, 96]
+    for table in (Table("classification", FEW_ROWS + 1, 1), Table("classification", 60, FEW_INPUTS + 1)):
+        assert "num_steps" not in default_for(table).kernel
 
 
 @pytest.mark.parametrize(
