@@ -129,7 +129,7 @@ KERNEL: Final[Mapping[str, Any]] = {
     "target_acceptance": 0.9,  # a short warm-up settles steps that diverge at 0.8
 }
 ONE_LAYER_KERNEL: Final[Mapping[str, Any]] = {"name": USUAL_KERNEL, "metric": "diagonal", "target_acceptance": 0.9}
-FEW_ROWS, FEW_INPUTS = 1000, 16  # up to these, a network of one layer has trajectories of a fixed length
+FEW_ROWS, FEW_INPUTS = 1000, 16  # up to these, the trajectories of a classification have a fixed length
 SMALL_KERNEL: Final[Mapping[str, Any]] = {**ONE_LAYER_KERNEL, "num_steps": 96, "target_acceptance": 0.95}
 ONE_LAYER: Final[Mapping[str, Any]] = {
     "num_chains": 4,
@@ -158,9 +158,9 @@ def default_for(table: Table) -> Default:
     Chains of one layer find the same predictions, so they run until the diagnostics can confirm it. Their metric is
     learned, because the scales of the two layers differ by the prior, and so is the length of their trajectories. Those
     of four layers stay in modes of their own, and are an ensemble of short chains that a warm start has taken there.
-    Few rows of few inputs leave the scale of the logits open, which changes more slowly than anything that a warm-up
-    sees: a learned length can be so short that chains walk at random. There a gradient costs so little that all
-    trajectories are long, with smaller steps, since fewer of them diverge where the scale is large.
+    In a classification with few rows and few inputs, the scale of the logits mixes more slowly than a short warm-up can
+    show, and a learned length can be so short that chains walk at random. Gradients are cheap there, so trajectories
+    are long. A higher target acceptance makes steps smaller, of which fewer diverge where that scale is large.
 
     How sure a classification may be depends on how clean its labels are, which no prior knows; so what it states has a
     temperature and label noise, from rows that were left out.
@@ -175,14 +175,18 @@ def default_for(table: Table) -> Default:
             direct=_learned(1 / sqrt(max(table.num_inputs, 1)), 1.0, "incoming"),  # by input, it follows the noise
         )
     is_long = table.num_rows <= MANY_ROWS
-    is_small = table.num_rows <= FEW_ROWS and table.num_inputs <= FEW_INPUTS
     return Default(
         network={"hidden": (50,), "activation": "silu"},
         prior={"scale": 16.0, "inputs": _by_input(1.0, 4.0, table)} if table.task == "classification" else {},
         likelihood={"temperature": CROSS_VALIDATION} if table.task == "classification" else {},
-        kernel=(SMALL_KERNEL if is_small else ONE_LAYER_KERNEL) if is_long else KERNEL,
+        kernel=_one_layer_kernel(table) if is_long else KERNEL,
         run=ONE_LAYER if is_long else _ensemble(table.num_rows),
     )
+
+
+def _one_layer_kernel(table: Table) -> Mapping[str, Any]:
+    is_small = table.num_rows <= FEW_ROWS and table.num_inputs <= FEW_INPUTS
+    return SMALL_KERNEL if is_small and table.task == "classification" else ONE_LAYER_KERNEL
 
 
 def _ensemble(num_rows: int) -> dict[str, Any]:

@@ -72,9 +72,11 @@ def _scores(metrics: Mapping[str, Any]) -> list[Row]:
         return [("Test scores", "none", "the time limit left no time for them")]
     if not test:
         return [("Test scores", "none", "no rows were held out (--test-fraction, --test-file)")]
+    errors = wording.target_errors(metrics)
+    unit = "all targets together; of each:" if errors else "in the unit of the target"
     entries = (
         ("error", "Test error", True, "of {held} test rows are misclassified"),
-        ("rmse", "Test RMSE", False, "typical error on {held} test rows, in the unit of the target"),
+        ("rmse", "Test RMSE", False, f"typical error on {{held}} test rows, {unit}"),
         ("mae", "Test MAE", False, "mean absolute error of the median, in the unit of the target"),
         ("deviance", "Test deviance", False, "mean Poisson deviance; lower is better"),
         ("crps", "Test CRPS", False, "continuous ranked probability score, in the unit of the target; lower is better"),
@@ -89,8 +91,7 @@ def _scores(metrics: Mapping[str, Any]) -> list[Row]:
                 wording.real(test, key), wording.real(test, f"{key}_standard_error"), percent=percent
             )
             found.append((name, f"{value} {error}".strip(), meaning.format(held=held)))
-            if key == "rmse" and (errors := wording.target_errors(metrics)):
-                found[-1] = (name, found[-1][1], f"typical error on {held} test rows, all targets together; of each:")
+            if key == "rmse":
                 found += [(f"  {target}", wording.number(one), "in its own unit") for target, one in errors.items()]
     return found
 

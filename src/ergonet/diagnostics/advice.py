@@ -1,7 +1,7 @@
 """Diagnostics in plain sentences: what is wrong with a run, and what to change.
 
 The thresholds are those of the literature and of other samplers: R-hat 1.01 and an ESS of 100 per chain (Vehtari2021),
-E-BFMI 0.3 (Betancourt2016b), and any divergence at all; very few, where the chains agree, are something to know.
+E-BFMI 0.3 (Betancourt2016b), and any divergence at all.
 """
 
 import math
@@ -38,7 +38,6 @@ KINETIC_TEMPERATURES: Final = (0.5, 2.0)
 SMALLEST_MINIBATCH_ACCEPTANCE: Final = 0.1
 LARGEST_ROUNDING_ERROR: Final = 0.2
 LARGEST_ENERGY_VARIANCE: Final = 0.01
-RARE: Final = 1e-3  # divergences for each transition
 STANDSTILL: Final = "a standstill"
 STORM: Final = "a storm of divergences"
 
@@ -167,15 +166,11 @@ def _divergences(metrics: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> 
     if not math.isfinite(target):
         is_biased = math.isfinite(number(diagnostics, "energy_variance"))
         remedy = "Use a smaller `energy_variance`" if is_biased else "Use a smaller step size"
-    is_rare = count <= RARE * number(metrics, "num_chains") * number(metrics, "num_draws")
-    is_mixed = number(diagnostics, "max_rhat_function") <= LARGEST_RHAT
-    is_note = is_rare and is_mixed and number(diagnostics, "min_ess_bulk_function") >= needed_ess(metrics)
-    among = " Predictions mix all the same; for none at all:" if is_note else ""
     return [
         Finding(
-            problem=not is_note,
+            problem=True,
             sentence=f"{_share(count, metrics)} diverged: the step size was too large for a narrow region of the "
-            f"posterior, which the draws may therefore miss.{among} {remedy}, or use a narrower prior.",
+            f"posterior, which the draws may therefore miss. {remedy}, or use a narrower prior.",
         )
     ]
 

@@ -41,6 +41,20 @@ def relative_errors(mean: Any, truth: Any) -> Float[np.ndarray, "rows targets"]:
     return (truth - mean) / truth
 
 
+def root_mean_squares(mean: Any, truth: Any) -> Float[np.ndarray, "targets"]:
+    """Root mean square error of the predictive mean of each target, in the unit of that target.
+
+    Args:
+        mean: predictive means, `[rows, targets]`.
+        truth: true values.
+
+    Raises:
+        DataError: shapes do not match, there are no rows, or a value is not finite.
+    """
+    mean, truth = _pair(mean, truth)
+    return np.sqrt(np.square(mean - truth).mean(axis=0))
+
+
 def standardized_residuals(mean: Any, sd: Any, truth: Any) -> Float[np.ndarray, "rows targets"]:
     """(truth - mean) / sd, about N(0, 1) if the predictions are right and close to normal (Ask2022, equation 7.2).
 
@@ -175,7 +189,7 @@ def trust_figures(arrays: Any) -> dict[str, Any]:
     if "usual" in arrays:
         found["outside"] = float(np.mean(np.asarray(arrays["usual"]) < UNUSUAL))
     if truth.shape[1] > 1:
-        found["target_rmse"] = np.sqrt(np.square(mean - truth).mean(axis=0)).tolist()
+        found["target_rmse"] = root_mean_squares(mean, truth).tolist()
     return found
 
 

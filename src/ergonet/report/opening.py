@@ -76,8 +76,8 @@ def _said(metrics: Mapping[str, Any], who: str, own: str) -> str:
     test = metrics["test"]
     if "error" in test:
         return f"{who} misclassifies {own}"
-    unit = "as a count" if "deviance" in test else "in the unit of the target"
-    unit = "over all targets" if wording.target_errors(metrics) else unit
+    unit = "over all targets" if wording.target_errors(metrics) else "in the unit of the target"
+    unit = "as a count" if "deviance" in test else unit
     return f"the typical error of {who} is {own} (root mean square, {unit})"
 
 

@@ -10,6 +10,7 @@ from ergonet._errors import ErgonetError
 from ergonet.plots.images import entropy, most_uncertain
 from ergonet.prediction.calibration import CoverageCurve, coverage_curve, reliability_curve, transform_coverage
 from ergonet.prediction.ecdf import transform_curve
+from ergonet.prediction.trust import root_mean_squares
 from ergonet.report import trust, wording
 from ergonet.report.pictures import Picture, draw, image_address
 from ergonet.report.record import RunRecord
@@ -176,6 +177,7 @@ def _regression(record: RunRecord) -> dict[str, Any]:
     mean, sd, truth = (_columns(evaluation[name]) for name in ("mean", "sd", "truth"))
     names = wording.target_names(record.metrics, truth.shape[1])
     lower, upper, level = _interval(evaluation, mean, sd)
+    errors = root_mean_squares(mean, truth)
     targets = []
     for target in range(min(truth.shape[1], _MOST_TARGETS)):
         column = {"mean": mean, "sd": sd, "truth": truth, "lower": lower, "upper": upper}
@@ -188,7 +190,7 @@ def _regression(record: RunRecord) -> dict[str, Any]:
                     *trust.residuals(one["mean"], one["sd"], one["truth"], name=names[target], number=target),
                 ],
                 "rows": _widest(one, _row_numbers(evaluation, len(truth))),
-                "rmse": wording.number(float(np.sqrt(np.square(one["mean"] - one["truth"]).mean()))),
+                "rmse": wording.number(float(errors[target])),
                 "spread": wording.number(float(np.std(one["truth"]))),
                 "sources": _variance_sources(evaluation, sd, target),
             }

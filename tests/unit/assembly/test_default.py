@@ -213,11 +213,13 @@ def test_logits_have_the_scale_of_a_prior_that_knows_the_width():
     assert other.prior["layers.1.weight"] == settings.prior["layers.1.weight"]
 
 
-def test_a_small_table_of_classes_has_long_trajectories_whose_length_is_not_learned():
-    small = [default_for(Table(task, FEW_ROWS, FEW_INPUTS)).kernel for task in ("classification", "count")]
-    assert [kernel["num_steps"] for kernel in small] == [96, 96]
-    for table in (Table("classification", FEW_ROWS + 1, 1), Table("classification", 60, FEW_INPUTS + 1)):
-        assert "num_steps" not in default_for(table).kernel
+def test_only_classifications_of_small_tables_have_trajectories_of_a_fixed_length():
+    kernel = default_for(Table("classification", FEW_ROWS, FEW_INPUTS)).kernel
+    assert (kernel["num_steps"], kernel["target_acceptance"]) == (96, 0.95)
+    longer, wider = Table("classification", FEW_ROWS + 1, 1), Table("classification", 60, FEW_INPUTS + 1)
+    for table in (longer, wider, Table("count", 60, 1)):
+        kernel = default_for(table).kernel
+        assert ("num_steps" not in kernel, kernel["target_acceptance"]) == (True, 0.9)
 
 
 @pytest.mark.parametrize(
