@@ -129,8 +129,7 @@ KERNEL: Final[Mapping[str, Any]] = {
     "target_acceptance": 0.9,  # a short warm-up settles steps that diverge at 0.8
 }
 ONE_LAYER_KERNEL: Final[Mapping[str, Any]] = {"name": USUAL_KERNEL, "metric": "diagonal", "target_acceptance": 0.9}
-FEW_ROWS, FEW_INPUTS = 1000, 16  # up to these, the trajectories of a classification have a fixed length
-SMALL_KERNEL: Final[Mapping[str, Any]] = {**ONE_LAYER_KERNEL, "num_steps": 96, "target_acceptance": 0.95}
+FIXED_LENGTHS: Final = ((1000, 16, 96), (5000, 4, 128))  # classifications up to so many rows and inputs: steps
 ONE_LAYER: Final[Mapping[str, Any]] = {
     "num_chains": 4,
     "num_warmup": 300,
@@ -158,9 +157,10 @@ def default_for(table: Table) -> Default:
     Chains of one layer find the same predictions, so they run until the diagnostics can confirm it. Their metric is
     learned, because the scales of the two layers differ by the prior, and so is the length of their trajectories. Those
     of four layers stay in modes of their own, and are an ensemble of short chains that a warm start has taken there.
-    In a classification with few rows and few inputs, the scale of the logits mixes more slowly than a short warm-up can
-    show, and a learned length can be so short that chains walk at random. Gradients are cheap there, so trajectories
-    are long. A higher target acceptance makes steps smaller, of which fewer diverge where that scale is large.
+    In a classification with few rows and few inputs, the scale of the logits mixes more slowly than a short
+    warm-up can show, and a learned length can be so short that chains walk at random. Gradients are cheap there, so
+    trajectories are long, and longer with more rows, where steps are smaller. A higher target acceptance makes steps
+    smaller still, of which fewer diverge where that scale is large.
 
     How sure a classification may be depends on how clean its labels are, which no prior knows; so what it states has a
     temperature and label noise, from rows that were left out.
@@ -185,8 +185,11 @@ def default_for(table: Table) -> Default:
 
 
 def _one_layer_kernel(table: Table) -> Mapping[str, Any]:
-    is_small = table.num_rows <= FEW_ROWS and table.num_inputs <= FEW_INPUTS
-    return SMALL_KERNEL if is_small and table.task == "classification" else ONE_LAYER_KERNEL
+    if table.task == "classification":
+        for rows, inputs, num_steps in FIXED_LENGTHS:
+            if table.num_rows <= rows and table.num_inputs <= inputs:
+                return {**ONE_LAYER_KERNEL, "num_steps": num_steps, "target_acceptance": 0.95}
+    return ONE_LAYER_KERNEL
 
 
 def _ensemble(num_rows: int) -> dict[str, Any]:

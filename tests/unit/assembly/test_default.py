@@ -13,8 +13,6 @@ from ergonet.assembly.default import (
     BOUNDS,
     COARSEST,
     CROSS_VALIDATION,
-    FEW_INPUTS,
-    FEW_ROWS,
     FINEST,
     PLAIN_RUN,
     ROWS_PER_INPUT,
@@ -214,10 +212,11 @@ def test_logits_have_the_scale_of_a_prior_that_knows_the_width():
 
 
 def test_only_classifications_of_small_tables_have_trajectories_of_a_fixed_length():
-    kernel = default_for(Table("classification", FEW_ROWS, FEW_INPUTS)).kernel
-    assert (kernel["num_steps"], kernel["target_acceptance"]) == (96, 0.95)
-    longer, wider = Table("classification", FEW_ROWS + 1, 1), Table("classification", 60, FEW_INPUTS + 1)
-    for table in (longer, wider, Table("count", 60, 1)):
+    for rows, inputs, steps in ((1000, 16, 96), (1000, 1, 96), (1001, 1, 128), (5000, 4, 128)):
+        kernel = default_for(Table("classification", rows, inputs)).kernel
+        assert (kernel["num_steps"], kernel["target_acceptance"]) == (steps, 0.95)
+    others = Table("classification", 5001, 4), Table("classification", 1001, 5), Table("classification", 60, 17)
+    for table in (*others, Table("count", 60, 1)):
         kernel = default_for(table).kernel
         assert ("num_steps" not in kernel, kernel["target_acceptance"]) == (True, 0.9)
 
