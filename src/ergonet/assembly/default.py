@@ -157,10 +157,10 @@ def default_for(table: Table) -> Default:
     Chains of one layer find the same predictions, so they run until the diagnostics can confirm it. Their metric is
     learned, because the scales of the two layers differ by the prior, and so is the length of their trajectories. Those
     of four layers stay in modes of their own, and are an ensemble of short chains that a warm start has taken there.
-    In a classification with few rows and few inputs, the scale of the logits mixes more slowly than a short
-    warm-up can show, and a learned length can be so short that chains walk at random. Gradients are cheap there, so
-    trajectories are long, and longer with more rows, where steps are smaller. A higher target acceptance makes steps
-    smaller still, of which fewer diverge where that scale is large.
+    In a classification with few rows and few inputs, the scale of the logits mixes more slowly than a short warm-up can
+    show, and a learned length can be so short that chains walk at random. Gradients are cheap there, so trajectories
+    are long, and longer with more rows, where steps are smaller. A higher target acceptance makes steps smaller still,
+    so that fewer trajectories diverge where that scale is large.
 
     How sure a classification may be depends on how clean its labels are, which no prior knows; so what it states has a
     temperature and label noise, from rows that were left out.

@@ -26,6 +26,7 @@ CLEAN = {
 }
 
 PROBLEMS = [
+    ({"divergences": 1}, r"1 of 2000 transitions \(0.05 %\) diverged"),
     ({"divergences": 12}, r"12 of 2000 transitions \(0.6 %\) diverged.*\(now 0.8\) to 0.9 or 0.95, or use"),
     ({"divergences": 12, "target_acceptance": 0.9}, r"\(now 0.9\) to 0.95 or 0.99, or use"),
     ({"divergences": 12, "target_acceptance": 0.99, "mean_acceptance": 0.99}, r"Use a smaller step size, or"),
