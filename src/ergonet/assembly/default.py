@@ -119,7 +119,7 @@ CHAINS, FEWEST_CHAINS = 10, 4
 STARTED, WARMUP, DRAWS, FEWEST_TRANSITIONS = 3000, 100, 100, 20
 MOST_GROWTH: Final = 10  # of the number of draws, up to which a run with a stop rule may go on
 MANY_ROWS: Final = 20_000  # above, a network of one layer is an ensemble of short chains, too
-ROWS_PER_INPUT: Final = 50  # below, a regression has a prior of smoother functions
+ROWS_PER_INPUT: Final = 50  # many; below, a regression has a prior of smoother functions
 WIDTH: Final = 2.0  # of its weights, in units of 1 / sqrt(fan_in)
 FULL_ROWS: Final = 10_000  # above, the product of rows and gradients of an ensemble stays the same
 KERNEL: Final[Mapping[str, Any]] = {
@@ -129,7 +129,10 @@ KERNEL: Final[Mapping[str, Any]] = {
     "target_acceptance": 0.9,  # a short warm-up settles steps that diverge at 0.8
 }
 ONE_LAYER_KERNEL: Final[Mapping[str, Any]] = {"name": USUAL_KERNEL, "metric": "diagonal", "target_acceptance": 0.9}
-FIXED_LENGTHS: Final = ((1000, 16, 96), (5000, 4, 128))  # classifications up to so many rows and inputs: steps
+LONG_KERNEL: Final[Mapping[str, Any]] = {**ONE_LAYER_KERNEL, "num_steps": 256}
+FEW_INPUTS: Final = 16  # up to which, or with `ROWS_PER_INPUT`, trajectories of a classification are long
+OTHER_WORK: Final = 20  # of a gradient for each row, in units of that for one of its inputs
+MUCH_WORK, MOST_WORK = 50_000, 400_000  # above, draws of long trajectories are fewer; above, lengths are learned
 ONE_LAYER: Final[Mapping[str, Any]] = {
     "num_chains": 4,
     "num_warmup": 300,
@@ -157,10 +160,10 @@ def default_for(table: Table) -> Default:
     Chains of one layer find the same predictions, so they run until the diagnostics can confirm it. Their metric is
     learned, because the scales of the two layers differ by the prior, and so is the length of their trajectories. Those
     of four layers stay in modes of their own, and are an ensemble of short chains that a warm start has taken there.
-    In a classification with few rows and few inputs, the scale of the logits mixes more slowly than a short warm-up can
-    show, and a learned length can be so short that chains walk at random. Gradients are cheap there, so trajectories
-    are long, and longer with more rows, where steps are smaller. A higher target acceptance makes steps smaller still,
-    so that fewer trajectories diverge where that scale is large.
+    In a classification with few inputs, or with many rows for each, the rows determine some directions much better than
+    the scale of the logits. Steps are short for their sake, and along that scale chains walk at random unless
+    trajectories are long. A short warm-up cannot see how slow that is, so the length is fixed. With little work, there
+    are more draws and a higher target acceptance, so that fewer trajectories diverge where the scale is large.
 
     How sure a classification may be depends on how clean its labels are, which no prior knows; so what it states has a
     temperature and label noise, from rows that were left out.
@@ -174,22 +177,26 @@ def default_for(table: Table) -> Default:
             run=_ensemble(table.num_rows),
             direct=_learned(1 / sqrt(max(table.num_inputs, 1)), 1.0, "incoming"),  # by input, it follows the noise
         )
-    is_long = table.num_rows <= MANY_ROWS
+    kernel, run = _one_layer(table) if table.num_rows <= MANY_ROWS else (KERNEL, _ensemble(table.num_rows))
     return Default(
         network={"hidden": (50,), "activation": "silu"},
         prior={"scale": 16.0, "inputs": _by_input(1.0, 4.0, table)} if table.task == "classification" else {},
         likelihood={"temperature": CROSS_VALIDATION} if table.task == "classification" else {},
-        kernel=_one_layer_kernel(table) if is_long else KERNEL,
-        run=ONE_LAYER if is_long else _ensemble(table.num_rows),
+        kernel=kernel,
+        run=run,
     )
 
 
-def _one_layer_kernel(table: Table) -> Mapping[str, Any]:
-    if table.task == "classification":
-        for rows, inputs, num_steps in FIXED_LENGTHS:
-            if table.num_rows <= rows and table.num_inputs <= inputs:
-                return {**ONE_LAYER_KERNEL, "num_steps": num_steps, "target_acceptance": 0.95}
-    return ONE_LAYER_KERNEL
+def _one_layer(table: Table) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Kernel and run of a network of one layer."""
+    rows, inputs = table.num_rows, table.num_inputs
+    work = rows * (inputs + OTHER_WORK)
+    is_slow = table.task == "classification" and (inputs <= FEW_INPUTS or rows >= ROWS_PER_INPUT * inputs)
+    if not is_slow or work > MOST_WORK:
+        return ONE_LAYER_KERNEL, ONE_LAYER
+    if work > MUCH_WORK:
+        return LONG_KERNEL, {**ONE_LAYER, "num_draws": 500}
+    return {**LONG_KERNEL, "target_acceptance": 0.95}, ONE_LAYER
 
 
 def _ensemble(num_rows: int) -> dict[str, Any]:

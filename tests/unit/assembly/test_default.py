@@ -211,14 +211,24 @@ def test_logits_have_the_scale_of_a_prior_that_knows_the_width():
     assert other.prior["layers.1.weight"] == settings.prior["layers.1.weight"]
 
 
-def test_only_classifications_of_small_tables_have_trajectories_of_a_fixed_length():
-    for rows, inputs, steps in ((1000, 16, 96), (1000, 1, 96), (1001, 1, 128), (5000, 4, 128)):
-        kernel = default_for(Table("classification", rows, inputs)).kernel
-        assert (kernel["num_steps"], kernel["target_acceptance"]) == (steps, 0.95)
-    others = Table("classification", 5001, 4), Table("classification", 1001, 5), Table("classification", 60, 17)
-    for table in (*others, Table("count", 60, 1)):
-        kernel = default_for(table).kernel
-        assert ("num_steps" not in kernel, kernel["target_acceptance"]) == (True, 0.9)
+@pytest.mark.parametrize(
+    ("rows", "inputs", "draws"),
+    [(60, 16, 1000), (2000, 5, 1000), (2001, 5, 500), (1000, 20, 1000), (2000, 40, 500), (10_000, 20, 500)],
+)
+def test_classifications_of_few_inputs_or_many_rows_for_each_have_long_trajectories(rows, inputs, draws):
+    default = default_for(Table("classification", rows, inputs))
+    assert default.kernel["num_steps"] == 256
+    assert (default.run["num_draws"], default.kernel["target_acceptance"]) == (draws, 0.95 if draws == 1000 else 0.9)
+
+
+@pytest.mark.parametrize(
+    ("task", "rows", "inputs"),
+    [("classification", 849, 17), ("classification", 10_001, 20), ("classification", 2000, 41), ("count", 60, 1)],
+)
+def test_other_networks_of_one_layer_learn_the_length(task, rows, inputs):
+    default = default_for(Table(task, rows, inputs))
+    assert ("num_steps" in default.kernel, default.kernel["target_acceptance"]) == (False, 0.9)
+    assert default.run["num_draws"] == 1000
 
 
 @pytest.mark.parametrize(
