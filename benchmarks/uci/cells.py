@@ -30,6 +30,7 @@ from benchmarks.uci.tables import Split
 from ergonet._errors import DataError
 from ergonet.runs.toml import to_toml
 
+DIAGNOSTICS = ("max_rhat_function", "min_ess_bulk_function", "divergences")  # of our draws
 GRACE = 120  # seconds after the time limit of the command
 LONGEST = 3600  # seconds of a peer
 
@@ -177,6 +178,8 @@ def _run_ours(contestant: Contestant, split: Split, folder: Path) -> Outcome:
     metrics = json.loads(file.read_text(encoding="utf-8"))
     wanted = ("dim", "kernel", "num_chains", "num_draws", "stopped_by", "gradients")
     notes = {name: metrics.get(name) for name in wanted}
+    diagnostics = metrics.get("diagnostics", {})  # of draws, which a fallback has not
+    notes["diagnostics"] = {name: diagnostics[name] for name in DIAGNOSTICS if name in diagnostics}
     return seconds, cpu_seconds, metrics["test"], "", notes
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.page import table
 from benchmarks.reliability.section import Goal
-from benchmarks.uci.cells import Cell
+from benchmarks.uci.cells import DIAGNOSTICS, Cell
 from benchmarks.uci.contestants import OURS, Contestant
 from benchmarks.uci.tables import CLASSIFICATIONS, FURTHER_SPLITS, REGRESSIONS, SMALL, STANDARD_SPLITS, TINY
 
@@ -82,6 +82,15 @@ BY_CHANCE = Figure(
     "{:.4f}",
 )
 OVERCONFIDENCE = Figure("Overconfidence", lambda cell: cell.scores.get("overconfidence"), "{:.4f}")
+DRAWS = tuple(
+    Figure(title, lambda cell, name=name: cell.notes.get("diagnostics", {}).get(name), pattern)
+    for title, name, pattern in zip(
+        ("R-hat of predictions", "ESS of predictions, the smallest", "Divergences"),
+        DIAGNOSTICS,
+        ("{:.3f}", "{:.0f}", "{:.1f}"),
+        strict=True,
+    )
+)
 CPU = Figure("Processor seconds", lambda cell: cell.cpu_seconds, "{:.0f}")
 WALL = Figure("Wall seconds", lambda cell: cell.seconds, "{:.0f}")
 
@@ -276,6 +285,7 @@ def write(
         parts.append(_by_table(results, contestants, (LOG_SCORE, CALIBRATION), classes, paired=True))
         parts.append("\n" + CHANCE)
         parts.append(_by_table(results, contestants, (BY_CHANCE, OVERCONFIDENCE, ERROR, CPU, WALL), classes))
+        parts.append("\n" + _by_table(results, [one for one in contestants if one.is_ours], DRAWS, classes))
         among = rivals(contestants)
         parts.append(FURTHER.format(first=FURTHER_SPLITS[0], last=FURTHER_SPLITS[-1]))
         parts.append(_by_table(Results(cells), among, (LOG_SCORE, CALIBRATION), SMALL, paired=True))

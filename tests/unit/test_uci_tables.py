@@ -98,3 +98,12 @@ def test_further_splits_of_small_tables_are_shown_but_not_judged(tmp_path: Path)
     assert "| Ergonet | -0.100 (0.000) |" in judged
     assert "| Ergonet | -1.583 (1.483) [6] |" in shown
     assert "| ridge / logistic regression | -1.383 (1.483) [6] |" in shown  # ours minus theirs
+
+
+def test_the_page_states_whether_our_draws_of_classes_are_sound(tmp_path: Path) -> None:
+    found = {"max_rhat_function": 1.0126, "min_ess_bulk_function": 340.0, "divergences": 3}
+    cells = [replace(cell("ergonet", "wine", split, 0.1), notes={"diagnostics": found}) for split in range(5)]
+    results.write(tmp_path, cells, CONTESTANTS, about=describe("a command", quick=False, settings={}))
+    text = (tmp_path / "uci.md").read_text(encoding="utf-8")
+    for value in ("1.013 (0.000)", "340 (0)", "3.0 (0.0)"):
+        assert f"| Ergonet | - | {value} | - | - | - |" in text

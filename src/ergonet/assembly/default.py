@@ -130,9 +130,9 @@ KERNEL: Final[Mapping[str, Any]] = {
 }
 ONE_LAYER_KERNEL: Final[Mapping[str, Any]] = {"name": USUAL_KERNEL, "metric": "diagonal", "target_acceptance": 0.9}
 LONG_KERNEL: Final[Mapping[str, Any]] = {**ONE_LAYER_KERNEL, "num_steps": 256}
-FEW_INPUTS: Final = 16  # up to which, or with `ROWS_PER_INPUT`, trajectories of a classification are long
+FEWEST_INPUTS, FEW_INPUTS = 4, 16
 OTHER_WORK: Final = 20  # of a gradient for each row, in units of that for one of its inputs
-MUCH_WORK, MOST_WORK = 50_000, 400_000  # above, draws of long trajectories are fewer; above, lengths are learned
+LITTLE_WORK, MUCH_WORK = 50_000, 200_000  # of a gradient
 ONE_LAYER: Final[Mapping[str, Any]] = {
     "num_chains": 4,
     "num_warmup": 300,
@@ -162,8 +162,9 @@ def default_for(table: Table) -> Default:
     of four layers stay in modes of their own, and are an ensemble of short chains that a warm start has taken there.
     In a classification with few inputs, or with many rows for each, the rows determine some directions much better than
     the scale of the logits. Steps are short for their sake, and along that scale chains walk at random unless
-    trajectories are long. A short warm-up cannot see how slow that is, so the length is fixed. With little work, there
-    are more draws and a higher target acceptance, so that fewer trajectories diverge where the scale is large.
+    trajectories are long. A short warm-up cannot see how slow that is, so the length is fixed where gradients are cheap
+    enough. The cheapest tables have more draws and a higher target acceptance, so that fewer trajectories diverge where
+    the scale is large.
 
     How sure a classification may be depends on how clean its labels are, which no prior knows; so what it states has a
     temperature and label noise, from rows that were left out.
@@ -191,12 +192,12 @@ def _one_layer(table: Table) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Kernel and run of a network of one layer."""
     rows, inputs = table.num_rows, table.num_inputs
     work = rows * (inputs + OTHER_WORK)
-    is_slow = table.task == "classification" and (inputs <= FEW_INPUTS or rows >= ROWS_PER_INPUT * inputs)
-    if not is_slow or work > MOST_WORK:
-        return ONE_LAYER_KERNEL, ONE_LAYER
-    if work > MUCH_WORK:
-        return LONG_KERNEL, {**ONE_LAYER, "num_draws": 500}
-    return {**LONG_KERNEL, "target_acceptance": 0.95}, ONE_LAYER
+    if table.task == "classification":
+        if work <= LITTLE_WORK and (inputs <= FEW_INPUTS or rows >= ROWS_PER_INPUT * inputs):
+            return {**LONG_KERNEL, "target_acceptance": 0.95}, ONE_LAYER
+        if work <= MUCH_WORK and inputs <= FEWEST_INPUTS:
+            return LONG_KERNEL, {**ONE_LAYER, "num_draws": 500}
+    return ONE_LAYER_KERNEL, ONE_LAYER
 
 
 def _ensemble(num_rows: int) -> dict[str, Any]:
