@@ -129,10 +129,10 @@ KERNEL: Final[Mapping[str, Any]] = {
     "target_acceptance": 0.9,  # a short warm-up settles steps that diverge at 0.8
 }
 ONE_LAYER_KERNEL: Final[Mapping[str, Any]] = {"name": USUAL_KERNEL, "metric": "diagonal", "target_acceptance": 0.9}
-LONG_KERNEL: Final[Mapping[str, Any]] = {**ONE_LAYER_KERNEL, "num_steps": 256}
-FEWEST_INPUTS, FEW_INPUTS = 4, 16
+LONG_KERNEL: Final[Mapping[str, Any]] = {**ONE_LAYER_KERNEL, "num_steps": 256, "target_acceptance": 0.95}
+FEWEST_INPUTS, FEW_INPUTS = 4, 16  # of a classification
 OTHER_WORK: Final = 20  # of a gradient for each row, in units of that for one of its inputs
-LITTLE_WORK, MUCH_WORK = 50_000, 200_000  # of a gradient
+LITTLE_WORK, MUCH_WORK = 50_000, 200_000  # of a gradient, up to which its trajectories are long
 ONE_LAYER: Final[Mapping[str, Any]] = {
     "num_chains": 4,
     "num_warmup": 300,
@@ -163,8 +163,7 @@ def default_for(table: Table) -> Default:
     In a classification with few inputs, or with many rows for each, the rows determine some directions much better than
     the scale of the logits. Steps are short for their sake, and along that scale chains walk at random unless
     trajectories are long. A short warm-up cannot see how slow that is, so the length is fixed where gradients are cheap
-    enough. The cheapest tables have more draws and a higher target acceptance, so that fewer trajectories diverge where
-    the scale is large.
+    enough. The target acceptance is higher, so that fewer trajectories diverge where the scale is large.
 
     How sure a classification may be depends on how clean its labels are, which no prior knows; so what it states has a
     temperature and label noise, from rows that were left out.
@@ -178,26 +177,22 @@ def default_for(table: Table) -> Default:
             run=_ensemble(table.num_rows),
             direct=_learned(1 / sqrt(max(table.num_inputs, 1)), 1.0, "incoming"),  # by input, it follows the noise
         )
-    kernel, run = _one_layer(table) if table.num_rows <= MANY_ROWS else (KERNEL, _ensemble(table.num_rows))
+    is_long = table.num_rows <= MANY_ROWS
     return Default(
         network={"hidden": (50,), "activation": "silu"},
         prior={"scale": 16.0, "inputs": _by_input(1.0, 4.0, table)} if table.task == "classification" else {},
         likelihood={"temperature": CROSS_VALIDATION} if table.task == "classification" else {},
-        kernel=kernel,
-        run=run,
+        kernel=_one_layer_kernel(table) if is_long else KERNEL,
+        run=ONE_LAYER if is_long else _ensemble(table.num_rows),
     )
 
 
-def _one_layer(table: Table) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Kernel and run of a network of one layer."""
+def _one_layer_kernel(table: Table) -> Mapping[str, Any]:
     rows, inputs = table.num_rows, table.num_inputs
     work = rows * (inputs + OTHER_WORK)
-    if table.task == "classification":
-        if work <= LITTLE_WORK and (inputs <= FEW_INPUTS or rows >= ROWS_PER_INPUT * inputs):
-            return {**LONG_KERNEL, "target_acceptance": 0.95}, ONE_LAYER
-        if work <= MUCH_WORK and inputs <= FEWEST_INPUTS:
-            return LONG_KERNEL, {**ONE_LAYER, "num_draws": 500}
-    return ONE_LAYER_KERNEL, ONE_LAYER
+    takes_long = work <= LITTLE_WORK and (inputs <= FEW_INPUTS or rows >= ROWS_PER_INPUT * inputs)
+    takes_long |= work <= MUCH_WORK and inputs <= FEWEST_INPUTS
+    return LONG_KERNEL if table.task == "classification" and takes_long else ONE_LAYER_KERNEL
 
 
 def _ensemble(num_rows: int) -> dict[str, Any]:
