@@ -130,7 +130,7 @@ KERNEL: Final[Mapping[str, Any]] = {
 }
 ONE_LAYER_KERNEL: Final[Mapping[str, Any]] = {"name": USUAL_KERNEL, "metric": "diagonal", "target_acceptance": 0.9}
 LONG_KERNEL: Final[Mapping[str, Any]] = {**ONE_LAYER_KERNEL, "num_steps": 256, "target_acceptance": 0.95}
-FEWEST_INPUTS, FEW_INPUTS = 4, 16  # of a classification
+FEWEST_INPUTS, FEW_INPUTS = 4, 16  # of a network of one layer
 OTHER_WORK: Final = 20  # of a gradient for each row, in units of that for one of its inputs
 LITTLE_WORK, MUCH_WORK = 50_000, 200_000  # of a gradient, up to which its trajectories are long
 ONE_LAYER: Final[Mapping[str, Any]] = {
@@ -160,10 +160,10 @@ def default_for(table: Table) -> Default:
     Chains of one layer find the same predictions, so they run until the diagnostics can confirm it. Their metric is
     learned, because the scales of the two layers differ by the prior, and so is the length of their trajectories. Those
     of four layers stay in modes of their own, and are an ensemble of short chains that a warm start has taken there.
-    In a classification with few inputs, or with many rows for each, the rows determine some directions much better than
-    the scale of the logits. Steps are short for their sake, and along that scale chains walk at random unless
-    trajectories are long. A short warm-up cannot see how slow that is, so the length is fixed where gradients are cheap
-    enough. The target acceptance is higher, so that fewer trajectories diverge where the scale is large.
+    With few inputs, or with many rows for each, the rows determine some directions much better than the scale of the
+    outputs. Steps are short for their sake, and along that scale chains walk at random unless trajectories are long. A
+    short warm-up cannot see how slow that is, so the length is fixed where gradients are cheap enough. The target
+    acceptance is higher, so that fewer trajectories diverge where the scale is large.
 
     How sure a classification may be depends on how clean its labels are, which no prior knows; so what it states has a
     temperature and label noise, from rows that were left out.
@@ -192,7 +192,7 @@ def _one_layer_kernel(table: Table) -> Mapping[str, Any]:
     work = rows * (inputs + OTHER_WORK)
     takes_long = work <= LITTLE_WORK and (inputs <= FEW_INPUTS or rows >= ROWS_PER_INPUT * inputs)
     takes_long |= work <= MUCH_WORK and inputs <= FEWEST_INPUTS
-    return LONG_KERNEL if table.task == "classification" and takes_long else ONE_LAYER_KERNEL
+    return LONG_KERNEL if takes_long else ONE_LAYER_KERNEL
 
 
 def _ensemble(num_rows: int) -> dict[str, Any]:
