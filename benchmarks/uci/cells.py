@@ -178,7 +178,7 @@ def _run_ours(contestant: Contestant, split: Split, folder: Path) -> Outcome:
     metrics = json.loads(file.read_text(encoding="utf-8"))
     wanted = ("dim", "kernel", "num_chains", "num_draws", "stopped_by", "gradients")
     notes = {name: metrics.get(name) for name in wanted}
-    diagnostics = metrics.get("diagnostics", {})  # of draws, which a fallback has not
+    diagnostics = metrics.get("diagnostics") or {}  # of draws, which a fallback has not
     notes["diagnostics"] = {name: diagnostics[name] for name in DIAGNOSTICS if name in diagnostics}
     return seconds, cpu_seconds, metrics["test"], "", notes
 

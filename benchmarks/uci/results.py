@@ -48,6 +48,10 @@ if every label were drawn from the probabilities of its row: differences well be
 mean probability of the predicted class minus the share of right ones.
 
 """
+SOUND = """
+Of our own draws the diagnostics follow, where a result has them; older ones do not.
+
+"""
 FURTHER = """
 ### Small tables, on further splits
 The goals above are judged on five splits. Five test sets of these two tables are few rows, so here are those of splits
@@ -285,7 +289,7 @@ def write(
         parts.append(_by_table(results, contestants, (LOG_SCORE, CALIBRATION), classes, paired=True))
         parts.append("\n" + CHANCE)
         parts.append(_by_table(results, contestants, (BY_CHANCE, OVERCONFIDENCE, ERROR, CPU, WALL), classes))
-        parts.append("\n" + _by_table(results, [one for one in contestants if one.is_ours], DRAWS, classes))
+        parts.append(SOUND + _by_table(results, [one for one in contestants if one.is_ours], DRAWS, classes))
         among = rivals(contestants)
         parts.append(FURTHER.format(first=FURTHER_SPLITS[0], last=FURTHER_SPLITS[-1]))
         parts.append(_by_table(Results(cells), among, (LOG_SCORE, CALIBRATION), SMALL, paired=True))

@@ -1,5 +1,6 @@
 """The benchmark on tables: splits are read, scores are right, and the page is made of kept results."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.page import describe
-from benchmarks.uci import results, tables
+from benchmarks.uci import cells, results, tables
 from benchmarks.uci.cells import Cell, Kept
 from benchmarks.uci.contestants import CONTESTANTS
 from benchmarks.uci.forms import learn_noise, learn_softening
@@ -89,10 +90,10 @@ def test_a_result_of_the_present_version_counts_before_another(tmp_path: Path) -
 
 def test_further_splits_of_small_tables_are_shown_but_not_judged(tmp_path: Path) -> None:
     for_each = [("linear", 0.2), *((name, 0.3) for name in ("boosting", "mlp")), ("ergonet", 0.1)]
-    cells = [cell(name, "breast-cancer", split, nll) for name, nll in for_each for split in range(5)]
+    judging = [cell(name, "breast-cancer", split, nll) for name, nll in for_each for split in range(5)]
     further = [cell("ergonet", "breast-cancer", 10, 9.0), cell("linear", "breast-cancer", 10, 0.2)]
     about = describe("a command", quick=False, settings={})
-    goals = results.write(tmp_path, cells + further, CONTESTANTS, about=about)
+    goals = results.write(tmp_path, judging + further, CONTESTANTS, about=about)
     assert next(goal for goal in goals if goal.what.startswith("classes: log score")).found.startswith("1 of 5")
     judged, _, shown = (tmp_path / "uci.md").read_text(encoding="utf-8").partition("### Small tables")
     assert "| Ergonet | -0.100 (0.000) |" in judged
@@ -102,8 +103,22 @@ def test_further_splits_of_small_tables_are_shown_but_not_judged(tmp_path: Path)
 
 def test_the_page_states_whether_our_draws_of_classes_are_sound(tmp_path: Path) -> None:
     found = {"max_rhat_function": 1.0126, "min_ess_bulk_function": 340.0, "divergences": 3}
-    cells = [replace(cell("ergonet", "wine", split, 0.1), notes={"diagnostics": found}) for split in range(5)]
-    results.write(tmp_path, cells, CONTESTANTS, about=describe("a command", quick=False, settings={}))
+    wine = [replace(cell("ergonet", "wine", split, 0.1), notes={"diagnostics": found}) for split in range(5)]
+    results.write(tmp_path, wine, CONTESTANTS, about=describe("a command", quick=False, settings={}))
     text = (tmp_path / "uci.md").read_text(encoding="utf-8")
     for value in ("1.013 (0.000)", "340 (0)", "3.0 (0.0)"):
         assert f"| Ergonet | - | {value} | - | - | - |" in text
+
+
+@pytest.mark.parametrize("diagnostics", [{"max_rhat_function": 1.01, "dim": 3}, None])
+def test_a_result_of_ours_keeps_the_diagnostics_of_its_draws(tmp_path, monkeypatch, diagnostics) -> None:
+    def timed(*_command, cwd: Path, **_settings) -> tuple[float, float, str]:
+        (cwd / "run").mkdir()
+        metrics = {"test": {"nll": 0.1}, "diagnostics": diagnostics}
+        (cwd / "run" / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
+        return 1.0, 1.0, ""
+
+    monkeypatch.setattr(cells, "_timed", timed)
+    ours = next(one for one in CONTESTANTS if one.is_ours)
+    found = cells.measure(ours, "wine", 0, tables.load("wine", 0, data=None))
+    assert found.notes["diagnostics"] == ({"max_rhat_function": 1.01} if diagnostics else {})

@@ -130,9 +130,9 @@ KERNEL: Final[Mapping[str, Any]] = {
 }
 ONE_LAYER_KERNEL: Final[Mapping[str, Any]] = {"name": USUAL_KERNEL, "metric": "diagonal", "target_acceptance": 0.9}
 LONG_KERNEL: Final[Mapping[str, Any]] = {**ONE_LAYER_KERNEL, "num_steps": 256, "target_acceptance": 0.95}
-FEWEST_INPUTS, FEW_INPUTS = 4, 16  # of a network of one layer
-OTHER_WORK: Final = 20  # of a gradient for each row, in units of that for one of its inputs
-LITTLE_WORK, MUCH_WORK = 50_000, 200_000  # of a gradient, up to which its trajectories are long
+FEWEST_INPUTS, FEW_INPUTS = 4, 16  # up to which a network of one layer has long trajectories,
+LITTLE_WORK, MUCH_WORK = 50_000, 200_000  # if a gradient is no more work than rows x (inputs + OTHER_WORK)
+OTHER_WORK: Final = 20
 ONE_LAYER: Final[Mapping[str, Any]] = {
     "num_chains": 4,
     "num_warmup": 300,
@@ -190,9 +190,8 @@ def default_for(table: Table) -> Default:
 def _one_layer_kernel(table: Table) -> Mapping[str, Any]:
     rows, inputs = table.num_rows, table.num_inputs
     work = rows * (inputs + OTHER_WORK)
-    takes_long = work <= LITTLE_WORK and (inputs <= FEW_INPUTS or rows >= ROWS_PER_INPUT * inputs)
-    takes_long |= work <= MUCH_WORK and inputs <= FEWEST_INPUTS
-    return LONG_KERNEL if takes_long else ONE_LAYER_KERNEL
+    is_little = work <= LITTLE_WORK and (inputs <= FEW_INPUTS or rows >= ROWS_PER_INPUT * inputs)
+    return LONG_KERNEL if is_little or (work <= MUCH_WORK and inputs <= FEWEST_INPUTS) else ONE_LAYER_KERNEL
 
 
 def _ensemble(num_rows: int) -> dict[str, Any]:
