@@ -20,7 +20,8 @@ from ergonet.assembly.default import (
     with_bounds,
 )
 from ergonet.assembly.likelihoods import COUNT, OF_COUNTS, require_task, tell_order, with_classes, with_unit
-from ergonet.assembly.settings import ModelSettings, NetworkSettings, Settings
+from ergonet.assembly.settings import ModelSettings, NetworkSettings, RunSettings, Settings
+from ergonet.diagnostics.finding import LARGEST_RHAT, SMALLEST_ESS_PER_CHAIN
 from ergonet.inference.registry import WARM_STARTS
 from ergonet.inference.until import Until
 from ergonet.models.embedding import EmbeddedMLP
@@ -253,10 +254,8 @@ def choose(settings: Settings, table: Table) -> Settings:
     is_own = {"network": network.hidden is not None, "kernel": _is_named(settings.kernel)}
     if not is_own["network"]:
         network = _filled(network, default.network)
-    lengths = PLAIN_RUN if is_own["kernel"] else default.run
-    counts = _filled(
-        run, lengths if run.until is None else {**lengths, "num_draws": MOST_GROWTH * lengths["num_draws"]}
-    )
+    usual, growth = (PLAIN_RUN, 1) if is_own["kernel"] else (default.run, default.growth)
+    counts = _filled(run, _lengths(run, usual, growth))
     return dataclasses.replace(
         settings,
         network=_filled(network, {"activation": PLAIN_ACTIVATION}),
@@ -265,6 +264,22 @@ def choose(settings: Settings, table: Table) -> Settings:
         kernel=settings.kernel if is_own["kernel"] else _merged(default.kernel, settings.kernel),
         run=dataclasses.replace(counts, warm_start=None) if counts.warm_start == NO_WARM_START else counts,
     )
+
+
+def _lengths(run: RunSettings, usual: Mapping[str, Any], growth: int) -> dict[str, Any]:
+    """The usual lengths, and how many more draws may follow: by the user's stop rule, or until the checks pass."""
+    num_chains = usual["num_chains"] if run.num_chains is None else run.num_chains
+    if run.until is not None:
+        return {**usual, "num_draws": MOST_GROWTH * usual["num_draws"]}
+    if growth == 1 or run.num_draws is not None or num_chains == 1:
+        return dict(usual)
+    return {
+        **usual,
+        "num_draws": growth * usual["num_draws"],
+        "until_rhat": LARGEST_RHAT,
+        "until_ess": float(SMALLEST_ESS_PER_CHAIN * num_chains),
+        "until_minimum": usual["num_draws"],
+    }
 
 
 def left_open(given: Settings) -> list[str]:

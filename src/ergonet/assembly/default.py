@@ -100,6 +100,7 @@ class Default:
         kernel: the kernel.
         run: warm start, chains and lengths.
         direct: the prior of direct connections, if the user wants them; empty: that which suits layers of any width.
+        growth: how many times as many draws a run makes at most, if those of `run` do not pass the checks; at least 1.
     """
 
     network: Mapping[str, Any]
@@ -108,6 +109,7 @@ class Default:
     kernel: Mapping[str, Any]
     run: Mapping[str, Any]
     direct: Mapping[str, Any] = field(default_factory=dict)
+    growth: int = 1
 
 
 LOG_BEYOND: Final[Mapping[str, float]] = {"classification": 2.0}
@@ -117,7 +119,8 @@ DEEP: Final = (16, 16, 16, 16)
 WIDE_PRIOR: Final[Mapping[str, Any]] = {"name": "normal", "scale": 1.0}
 CHAINS, FEWEST_CHAINS = 10, 4
 STARTED, WARMUP, DRAWS, FEWEST_TRANSITIONS = 3000, 100, 100, 20
-MOST_GROWTH: Final = 10  # of the number of draws, up to which a run with a stop rule may go on
+MOST_GROWTH: Final = 10  # of the number of draws, up to which a run with a stop rule of the user's may go on
+GROWTH: Final = 4  # of the number of draws, up to which chains of one layer go on until they have converged
 MANY_ROWS: Final = 20_000  # above, a network of one layer is an ensemble of short chains, too
 ROWS_PER_INPUT: Final = 50  # many; below, a regression has a prior of smoother functions
 WIDTH: Final = 2.0  # of its weights, in units of 1 / sqrt(fan_in)
@@ -130,8 +133,8 @@ KERNEL: Final[Mapping[str, Any]] = {
 }
 ONE_LAYER_KERNEL: Final[Mapping[str, Any]] = {"name": USUAL_KERNEL, "metric": "diagonal", "target_acceptance": 0.9}
 LONG_KERNEL: Final[Mapping[str, Any]] = {**ONE_LAYER_KERNEL, "num_steps": 256, "target_acceptance": 0.95}
-FEWEST_INPUTS, FEW_INPUTS = 4, 16  # up to which a network of one layer has long trajectories,
-LITTLE_WORK, MUCH_WORK = 50_000, 200_000  # if a gradient is no more work than rows x (inputs + OTHER_WORK)
+FEWEST_INPUTS, FEW_INPUTS = 4, 16  # up to which chains of one layer are slow; they have long trajectories,
+LITTLE_WORK, MUCH_WORK = 50_000, 200_000  # or more draws, if a gradient costs no more rows x (inputs + OTHER_WORK)
 OTHER_WORK: Final = 20
 ONE_LAYER: Final[Mapping[str, Any]] = {
     "num_chains": 4,
@@ -163,7 +166,8 @@ def default_for(table: Table) -> Default:
     With few inputs, or with many rows for each, the rows determine some directions much better than the scale of the
     outputs. Steps are short for their sake, and along that scale chains walk at random unless trajectories are long. A
     short warm-up cannot see how slow that is, so the length is fixed where gradients are cheap enough. The target
-    acceptance is higher, so that fewer trajectories diverge where the scale is large.
+    acceptance is higher, so that fewer trajectories diverge where the scale is large. If the predictions have not
+    converged by then, these chains go on.
 
     How sure a classification may be depends on how clean its labels are, which no prior knows; so what it states has a
     temperature and label noise, from rows that were left out.
@@ -184,14 +188,23 @@ def default_for(table: Table) -> Default:
         likelihood={"temperature": CROSS_VALIDATION} if table.task == "classification" else {},
         kernel=_one_layer_kernel(table) if is_long else KERNEL,
         run=ONE_LAYER if is_long else _ensemble(table.num_rows),
+        growth=GROWTH if _is_slow(table) and _work(table) <= MUCH_WORK else 1,
     )
 
 
 def _one_layer_kernel(table: Table) -> Mapping[str, Any]:
-    rows, inputs = table.num_rows, table.num_inputs
-    work = rows * (inputs + OTHER_WORK)
-    is_little = work <= LITTLE_WORK and (inputs <= FEW_INPUTS or rows >= ROWS_PER_INPUT * inputs)
-    return LONG_KERNEL if is_little or (work <= MUCH_WORK and inputs <= FEWEST_INPUTS) else ONE_LAYER_KERNEL
+    most_work = MUCH_WORK if table.num_inputs <= FEWEST_INPUTS else LITTLE_WORK
+    return LONG_KERNEL if _is_slow(table) and _work(table) <= most_work else ONE_LAYER_KERNEL
+
+
+def _is_slow(table: Table) -> bool:
+    """Whether chains of one layer are slow along the scale of the outputs."""
+    return table.num_inputs <= FEW_INPUTS or table.num_rows >= ROWS_PER_INPUT * table.num_inputs
+
+
+def _work(table: Table) -> int:
+    """The cost of a gradient of one layer."""
+    return table.num_rows * (table.num_inputs + OTHER_WORK)
 
 
 def _ensemble(num_rows: int) -> dict[str, Any]:

@@ -61,7 +61,13 @@ class Plan:
 
     def change(self, run: RunSettings) -> RunSettings:
         """The settings of the run with these counts."""
-        counts = {"num_chains": self.num_chains, "num_warmup": self.num_warmup, "num_draws": self.num_draws}
+        counts: dict[str, Any] = {
+            "num_chains": self.num_chains,
+            "num_warmup": self.num_warmup,
+            "num_draws": self.num_draws,
+        }
+        if run.until_minimum is not None and self.num_draws < run.until_minimum:  # too few to look at
+            counts |= dict.fromkeys((f"until_{name}" for name in run.until or ()), None)
         if self.num_started is None or not isinstance(run.warm_start, Mapping):
             return dataclasses.replace(run, **counts)
         return dataclasses.replace(run, **counts, warm_start={**run.warm_start, "num_transitions": self.num_started})
@@ -86,12 +92,13 @@ class Speed:
         return self.rate * min(num_chains, self.slots) / min(self.num_chains, self.slots)
 
 
-def plan(speed: Speed, seconds: float) -> Plan:
+def plan(speed: Speed, seconds: float, *, most_draws: int = MOST_DRAWS) -> Plan:
     """The counts that fit in a time, for at most the chains of `speed`.
 
     Args:
         speed: of the chains.
         seconds: the time.
+        most_draws: of each chain.
     """
 
     def possible(num_chains: int) -> float:
@@ -102,7 +109,7 @@ def plan(speed: Speed, seconds: float) -> Plan:
         num_chains -= 1
     each = possible(num_chains)
     num_warmup = min(MOST_WARMUP, max(FEWEST_WARMUP, int(WARMUP_SHARE * each)))
-    num_draws = min(MOST_DRAWS, max(FEWEST_DRAWS, int(each - num_warmup)))
+    num_draws = min(most_draws, max(FEWEST_DRAWS, int(each - num_warmup)))
     return Plan(num_chains, num_warmup, num_draws, num_chains * (num_warmup + num_draws) / speed.of(num_chains))
 
 
@@ -163,8 +170,10 @@ def planned(
         _compile_warm_start(target, run, until=until)
     left = max(until - time.perf_counter(), 0.0)
     found = _plan(Speed(rate, run.num_chains or FEWEST_MEMBERS, _slots(run)), left, run, kernel)
+    changed = found.change(run)
     if found.seconds <= left:
-        said = f"Planned: {found}, about {found.seconds:.0f} s of the time limit of {run.time_limit:g} s."
+        most = "" if changed.until is None else "at most "
+        said = f"Planned: {found}, {most}about {found.seconds:.0f} s of the time limit of {run.time_limit:g} s."
     else:
         instead = (
             "a linear model"
@@ -176,7 +185,7 @@ def planned(
             f"{left:.0f} s of the time limit of {run.time_limit:g} s are left. Without draws, predictions are those of "
             f"{instead}."
         )
-    return dataclasses.replace(settings, run=found.change(run)), said
+    return dataclasses.replace(settings, run=changed), said
 
 
 def _slots(run: RunSettings) -> int:
@@ -193,7 +202,7 @@ def _plan(speed: Speed, seconds: float, run: RunSettings, kernel: "AbstractKerne
     first, second = (getattr(one, "num_steps", None) for one in (then, kernel))
     is_counted = isinstance(run.warm_start, Mapping) and "num_transitions" in run.warm_start
     if first is None or second is None or not is_counted:
-        return plan(speed, seconds)
+        return plan(speed, seconds, most_draws=MOST_DRAWS if run.until is None else run.num_draws)
     return plan_ensemble(speed, seconds, run, steps=float(first / second))
 
 

@@ -159,7 +159,7 @@ class BayesianEstimator(BaseEstimator):
                 devices=self.devices,
                 progress=self.progress,
                 time_limit=self._left(began),
-                until=Until.of(self.until),
+                until=Until.of(run.until if self.until is None else self.until),
             )
         except TimeLimitError as error:
             self._fall_back(error, targets, weights, seed=seed)

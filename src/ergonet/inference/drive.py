@@ -45,7 +45,7 @@ class AbstractStopRule(abc.ABC):
     def reason(self, jobs: Sequence[AbstractJob], recorder: Recorder) -> str:
         """What stops the run, as the end of "Stopped by ..."; empty while the run should continue.
 
-        May let jobs wait for each other (`AbstractJob.pause`).
+        May let jobs wait for each other (`AbstractJob.pause`, `AbstractJob.look`).
         """
 
     @abc.abstractmethod
@@ -301,7 +301,7 @@ class _Loop:
                 job=number,
                 phase="warm-up" if is_warmup else "sampling",
                 done=job.done,
-                total=job.total,
+                total=job.stretch,
                 step_size=job.step_size,
                 acceptance=acceptance,
                 gradients=job.counters["gradients"],

@@ -69,6 +69,7 @@ class AbstractJob(abc.ABC):
         busy: seconds of work on `warmup` and `sampling`.
         origin: what the warm start has found, `[chain]` by name, and its costs; empty without one.
         pause: number of transitions at which it waits for the others; None: it does not.
+        look: number of transitions at which it waits for a stop rule to look at its draws; None: there is no such rule.
         SHARED: attributes that the jobs of a run have in common; another process gets them once.
         DERIVED: attributes that another process makes again, in `arrive`.
     """
@@ -84,6 +85,7 @@ class AbstractJob(abc.ABC):
         self.busy = {"warmup": 0.0, "sampling": 0.0}
         self.origin: Mapping[str, Any] = {}
         self.pause: int | None = None
+        self.look: int | None = None
         self._shares: dict[str, Shared] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -138,7 +140,12 @@ class AbstractJob(abc.ABC):
     @property
     def goal(self) -> int:
         """Number of transitions to go on to before others are waited for, if they are."""
-        return self.total if self.pause is None else min(self.total, self.pause)
+        return self.stretch if self.pause is None else min(self.stretch, self.pause)
+
+    @property
+    def stretch(self) -> int:
+        """Number of transitions up to the next look of a stop rule, or of the whole run."""
+        return self.total if self.look is None else min(self.total, self.look)
 
     @property
     def is_waiting(self) -> bool:

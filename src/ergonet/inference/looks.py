@@ -28,17 +28,28 @@ class Looks(AbstractStopRule):
 
     is_goal = True
 
-    def __init__(self, rule: Until, target: AbstractTarget, recorder: Recorder, *, most: int, thin: int):
+    def __init__(
+        self,
+        rule: Until,
+        target: AbstractTarget,
+        recorder: Recorder,
+        say: Callable[[str], None],
+        most: int,
+        *,
+        thin: int,
+    ):
         """Check and keep the settings.
 
         Args:
             rule: the rule.
             target: has the predictions, if it monitors any.
             recorder: has the draws.
+            say: tells the user that the run goes on after a look.
             most: draws of each chain at the end of the run.
             thin: transitions per draw, at least 1.
         """
-        self._rule, self._target, self._recorder, self._most, self._thin = rule, target, recorder, most, thin
+        self._rule, self._target, self._recorder, self._say = rule, target, recorder, say
+        self._most, self._thin = most, thin
         self._next = 0  # draws of each chain at the next look
         self._verdict: Verdict | None = None
         self._predictions, scored = _Known(), rule.scored(target)
@@ -53,7 +64,9 @@ class Looks(AbstractStopRule):
         if not self._is_met and min(counts) >= self._next:
             self._look(self._next)
             if not self._is_met:
+                said = f"After {self._next} draws of each chain: {self._verdict}."
                 self._go_on(jobs, self._next + 1)
+                self._say(f"{said} The run goes on to {self._next}, of at most {self._most}.")
         return "its stop rule" if self._is_met else ""
 
     @property
@@ -63,7 +76,7 @@ class Looks(AbstractStopRule):
     def _go_on(self, jobs: Sequence[AbstractJob], drawn: int) -> None:
         self._next = self._rule.next_look(drawn, self._most)
         for job in jobs:
-            job.pause = job.total - (self._most - self._next) * self._thin
+            job.look = job.total - (self._most - self._next) * self._thin
 
     def _look(self, count: int) -> None:
         positions = self._recorder.store.field(POSITIONS)

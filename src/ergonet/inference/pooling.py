@@ -21,7 +21,6 @@ class SharedLength(AbstractStopRule):
     """Lets chains wait for each other at the end of the warm-up, where they take one length. Stops nothing."""
 
     def __init__(self):
-        self._pauses: list[int | None] = []  # of the other rules, while chains wait
         self._reached: dict[tuple[int, ...], int] = {}  # transitions that are recorded, by chains of a job
         self._is_done = False
 
@@ -37,7 +36,6 @@ class SharedLength(AbstractStopRule):
     def _wait(self, jobs: Sequence[TrajectoryJob]) -> None:
         if not self._reached:  # no job is at work yet
             self._reached = {job.chains: job.done for job in jobs}
-            self._pauses = [job.pause for job in jobs]
             for job in jobs:
                 job.pause = max(job.num_warmup, job.done)
         if all(self._reached[job.chains] >= job.num_warmup for job in jobs):
@@ -46,10 +44,10 @@ class SharedLength(AbstractStopRule):
     def _share(self, jobs: Sequence[TrajectoryJob]) -> None:
         gone_on = [job for job in jobs if job.done > job.num_warmup]
         shared = round(gone_on[0].lengths[0].item() if gone_on else _best(jobs))
-        for job, pause in zip(jobs, self._pauses, strict=True):
+        for job in jobs:
             if job not in gone_on:
                 job.take_length(shared)
-            job.pause = pause
+            job.pause = None
         self._is_done = True
 
     def error(self, jobs: Sequence[AbstractJob]) -> BaseException:

@@ -26,7 +26,7 @@ class Tick:
         job: index of the job.
         phase: `warm start`, `warm-up` or `sampling`.
         done: number of transitions so far, in both phases.
-        total: number of transitions of the whole run.
+        total: number of transitions of the whole run, or up to the next look of a stop rule.
         step_size: current step size, averaged over the job's chains.
         acceptance: mean acceptance over the chunk; None for kernels without a Metropolis correction.
         gradients: number of potential gradients so far.
@@ -55,7 +55,7 @@ class Overall:
         phase: `warm start`, or `warm-up` until every job is `sampling`.
         jobs: number of jobs that have a tick.
         done: number of transitions so far; 0 in a warm start.
-        total: number of transitions of the whole run.
+        total: number of transitions of the whole run, or up to the next look of a stop rule.
         gradients: number of potential gradients so far.
         diverged: number of divergences, in words.
     """

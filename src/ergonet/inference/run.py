@@ -165,7 +165,7 @@ def sample(
     rules = [Diverged()]
     rules += [RoundingCheck(target, recorder, reporter.say)] if isinstance(kernel, AbstractKernel) else []
     rules += [NoLongerSampling(reporter.say, thin=thinned.thin)] if stop_when_stuck else []
-    rules += [] if rule is None else [Looks(rule, target, recorder, most=plan.num_draws, thin=thinned.thin)]
+    rules += [] if rule is None else [Looks(rule, target, recorder, reporter.say, plan.num_draws, thin=thinned.thin)]
     rules += [SharedLength()] if isinstance(kernel, AbstractKernel) and "num_steps" in kernel.warmup().learned else []
     limits = [] if time_limit is None else [TimeLimit(time_limit, began=began)]
     reporter.begin(len(jobs), len(jobs[0].chains))

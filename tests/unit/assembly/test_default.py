@@ -14,6 +14,7 @@ from ergonet.assembly.default import (
     COARSEST,
     CROSS_VALIDATION,
     FINEST,
+    GROWTH,
     PLAIN_RUN,
     ROWS_PER_INPUT,
     Table,
@@ -231,6 +232,42 @@ def test_one_layer_has_long_trajectories_with_few_inputs_or_many_rows_for_each_u
 ):
     kernel = default_for(Table(task, rows, inputs)).kernel
     assert (kernel.get("num_steps"), kernel["target_acceptance"]) == ((256, 0.95) if is_long else (None, 0.9))
+
+
+@pytest.mark.parametrize(
+    ("task", "rows", "inputs", "growth"),
+    [
+        ("classification", 1600, 16, GROWTH),
+        ("count", 1500, 6, GROWTH),
+        ("classification", 5000, 20, GROWTH),
+        ("classification", 5001, 20, 1),
+        ("classification", 849, 17, 1),
+        ("classification", 850, 17, GROWTH),
+        ("regression", 1600, 16, 1),
+    ],
+)
+def test_slow_chains_of_one_layer_may_make_more_draws_unless_gradients_are_slow(task, rows, inputs, growth):
+    assert default_for(Table(task, rows, inputs)).growth == growth
+
+
+SOUND = {"rhat": 1.01, "ess": 400.0, "minimum": 1000}
+
+
+@pytest.mark.parametrize(
+    ("given", "num_draws", "until"),
+    [
+        ({}, 4000, SOUND),
+        ({"run": {"num_chains": 8, "num_warmup": 50}}, 4000, {**SOUND, "ess": 800.0}),
+        ({"run": {"num_chains": 1}}, 1000, None),  # it has no R-hat
+        ({"run": {"num_draws": 7}}, 7, None),
+        ({"run": {"until_ess": 50}}, 10_000, {"ess": 50.0}),
+        ({"kernel": {"name": "hmc"}}, 500, None),
+        ({"kernel": {"num_steps": 8}}, 4000, SOUND),
+    ],
+)
+def test_they_go_on_until_predictions_have_converged_unless_the_user_says_how_long(given, num_draws, until):
+    run = build.choose(resolve("t.csv", {}, given), Table("classification", 60)).run
+    assert (run.num_draws, run.until) == (num_draws, until)
 
 
 @pytest.mark.parametrize(

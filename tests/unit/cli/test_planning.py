@@ -37,6 +37,26 @@ def test_more_time_gives_more_of_everything_up_to_what_is_enough():
         assert (before.num_warmup, before.num_draws) < (after.num_warmup, after.num_draws)
     assert (plans[-1].num_warmup, plans[-1].num_draws) == (1000, 1000)
     assert planning.plan(Speed(10.0, 1, 1), 20.0).num_chains == 1
+    assert planning.plan(Speed(10.0, 4, 1), 1e5, most_draws=4000).num_draws == 4000
+
+
+@pytest.mark.parametrize(("num_draws", "minimum"), [(999, None), (1000, 1000)])
+def test_a_plan_with_too_few_draws_for_a_stop_rule_has_none(num_draws, minimum):
+    ruled = RunSettings(num_chains=4, num_draws=4000, until_ess=400.0, until_rhat=1.01, until_minimum=1000)
+    run = planning.Plan(2, 100, num_draws, 1.0).change(ruled)
+    assert (run.num_chains, run.num_draws, run.until_minimum) == (2, num_draws, minimum)
+    assert (run.until is None) == (minimum is None)
+
+
+def test_chains_that_go_on_until_they_have_converged_may_use_all_of_the_time(monkeypatch):
+    monkeypatch.setattr(planning, "measured_rate", lambda *_, **__: 1e4)
+    usual = {"num_chains": 4, "num_warmup": 300, "num_draws": 1000, "time_limit": 3600.0}
+    rule = {"num_draws": 4000, "until_ess": 400.0, "until_rhat": 1.01, "until_minimum": 1000}
+    for run, num_draws, most in ((usual, 1000, ""), (usual | rule, 4000, "at most ")):
+        settings = resolve("t.csv", {}, {"kernel": {"name": "nuts"}, "run": run})
+        found, said = planning.planned(settings, gaussian_target(), NUTS(), until=time.perf_counter() + 3600.0)
+        assert found.run.num_draws == num_draws
+        assert f"warm-up + {num_draws} draws), {most}about " in said
 
 
 def test_fewer_chains_than_run_at_a_time_would_save_nothing():
@@ -172,7 +192,25 @@ def test_nothing_is_planned_for_a_minibatch_kernel_which_is_said(capsys):
 
 
 @pytest.mark.slow
-def test_a_fit_samples_what_was_planned(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("tables", "counts", "said"),
+    [
+        (
+            {"kernel": {"name": "nuts"}, "run": {"time_limit": 3600.0}},
+            (4, 1000, 1000),
+            "Planned: 4 chains x (1000 warm-up + 1000 draws), about 267 s of the time limit",
+        ),
+        (
+            {"likelihood": {"temperature": 1.0}, "run": {"time_limit": 3600.0}},
+            (4, 1000, 4000),
+            "Planned: 4 chains x (1000 warm-up + 4000 draws), at most about 667 s of the time limit",
+        ),
+        ({"likelihood": {"temperature": 1.0}}, (4, 300, 4000), "4 chains x (300 warm-up + 1000 to 4000 draws)."),
+    ],
+)
+def test_a_fit_samples_what_was_planned_or_what_the_default_says(
+    *, tables, counts, said, tmp_path, monkeypatch, capsys
+):
     """Up to the call of `sample`, which ends it."""
     import ergonet
 
@@ -186,18 +224,18 @@ def test_a_fit_samples_what_was_planned(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(planning, "measured_rate", lambda *_, **__: 30.0)
     monkeypatch.setattr(ergonet, "sample", begin)
-    settings = resolve("two-moons", {}, {"kernel": {"name": "nuts"}, "run": {"time_limit": 3600.0}})
     with pytest.raises(BegunError) as begun:
         fitting.run(
-            settings,
+            resolve("two-moons", {}, tables),
             out=str(tmp_path / "run"),
             overwrite=False,
             strict=False,
             quiet=False,
             began=time.perf_counter(),
-            plans=True,
+            plans="run" in tables,
         )
-    chains, warmup, draws, saved = begun.value.args
-    assert (chains, warmup, draws) == (4, 1000, 1000)
-    assert (saved["num_chains"], saved["num_warmup"], saved["num_draws"]) == (4, 1000, 1000)
-    assert "Planned: 4 chains x (1000 warm-up + 1000 draws), about 267 s of the time limit" in capsys.readouterr().out
+    *found, saved = begun.value.args
+    assert tuple(found) == counts
+    assert (saved["num_chains"], saved["num_warmup"], saved["num_draws"]) == counts
+    assert saved.get("until_rhat") == (None if "kernel" in tables else 1.01)
+    assert said in capsys.readouterr().out

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from ergonet import HMC, NUTS, BayesianClassifier, BayesianRegressor, priors
+from ergonet import HMC, NUTS, BayesianClassifier, BayesianRegressor, Until, priors
 from ergonet._errors import CapabilityError, DataError, RunDirectoryError, SamplingWarning, SettingError, TimeLimitError
 from ergonet.assembly import build
 from ergonet.assembly.settings import ModelSettings
@@ -231,6 +231,25 @@ def test_a_time_limit_without_counts_plans_the_run(line, monkeypatch, capsys, ch
     assert (counts == (4, 1000, 1000)) == is_planned
     assert begun.value.args[3] <= 3600.0
     assert ("Planned: 4 chains x (1000 warm-up + 1000 draws), about 8 s" in capsys.readouterr().err) == is_planned
+
+
+def test_a_classification_goes_on_until_its_predictions_have_converged(monkeypatch):
+    class BegunError(Exception):
+        pass
+
+    def begin(target, kernel, *, num_draws, until, **_):
+        raise BegunError(num_draws, until)
+
+    monkeypatch.setattr("ergonet.estimators.base.sample", begin)
+    plain = {"likelihood": {"name": "bernoulli", "temperature": 1.0}, "progress": False}
+    for changed, expected in (
+        ({}, (4000, Until(ess=400, rhat=1.01, minimum=1000))),
+        ({"num_draws": 20}, (20, None)),
+        ({"until": {"ess": 40}}, (10_000, Until(ess=40))),
+    ):
+        with pytest.raises(BegunError) as begun:
+            BayesianClassifier(**plain, **changed).fit(*make_moons(60, random_state=0))
+        assert begun.value.args == expected
 
 
 @pytest.mark.parametrize("is_warm_started", [True, False])

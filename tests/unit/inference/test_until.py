@@ -1,6 +1,7 @@
 """Runs that go on until their predictions are good enough, and stop at the same draw whatever happens to them."""
 
 import pickle
+import re
 from concurrent.futures import Executor, Future
 
 import numpy as np
@@ -104,6 +105,31 @@ def test_a_run_says_why_it_stopped():
         f"The stop rule is met after {found['num_draws']} of at most 1000 draws of each"
     )
     assert f"ESS {found['ess']:.0f} (at least 60), R-hat {found['rhat']:.3f} (at most 1.2)" in found["sentence"]
+
+
+class Watched(Heard):
+    """Keeps the progress of a run, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.ticks = []
+
+    def tick(self, tick):
+        self.ticks.append((tick.done, tick.total))
+
+
+def test_a_run_that_goes_on_says_why_and_shows_how_far():
+    watched = Watched()
+    with pytest.warns(SamplingWarning, match="not met after 30 draws"):
+        samples = draw(num_draws=30, until=Until(ess=5000, minimum=20), progress=watched)
+    warmup = samples.about["num_warmup"]
+    told = [line for line in watched.lines if "goes on" in line]
+    assert [line.split(":")[0] for line in told] == ["After 20 draws of each chain", "After 25 draws of each chain"]
+    assert re.search(
+        r": ESS \d+ \(at least 5000\) of the worst prediction\. The run goes on to 25, of at most 30\.$", told[0]
+    )
+    assert {total for done, total in watched.ticks} == {warmup + 20, warmup + 25, warmup + 30}
+    assert all(done <= total for done, total in watched.ticks)
 
 
 def test_a_run_that_does_not_meet_its_rule_warns_and_has_all_draws(whole):
