@@ -66,7 +66,7 @@ class Looks(AbstractStopRule):
             if not self._is_met:
                 said = f"After {self._next} draws of each chain: {self._verdict}."
                 self._go_on(jobs, self._next + 1)
-                self._say(f"{said} The run goes on to {self._next}, of at most {self._most}.")
+                self._say(f"{said} The run goes on to {self._next} of at most {self._most}.")
         return "its stop rule" if self._is_met else ""
 
     @property

@@ -256,13 +256,13 @@ SOUND = {"rhat": 1.01, "ess": 400.0, "minimum": 1000}
 @pytest.mark.parametrize(
     ("given", "num_draws", "until"),
     [
-        ({}, 4000, SOUND),
-        ({"run": {"num_chains": 8, "num_warmup": 50}}, 4000, {**SOUND, "ess": 800.0}),
+        ({}, 2000, SOUND),
+        ({"run": {"num_chains": 8, "num_warmup": 50}}, 2000, {**SOUND, "ess": 800.0}),
         ({"run": {"num_chains": 1}}, 1000, None),  # it has no R-hat
         ({"run": {"num_draws": 7}}, 7, None),
         ({"run": {"until_ess": 50}}, 10_000, {"ess": 50.0}),
         ({"kernel": {"name": "hmc"}}, 500, None),
-        ({"kernel": {"num_steps": 8}}, 4000, SOUND),
+        ({"kernel": {"num_steps": 8}}, 2000, SOUND),
     ],
 )
 def test_they_go_on_until_predictions_have_converged_unless_the_user_says_how_long(given, num_draws, until):

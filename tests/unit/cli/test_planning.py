@@ -202,10 +202,10 @@ def test_nothing_is_planned_for_a_minibatch_kernel_which_is_said(capsys):
         ),
         (
             {"likelihood": {"temperature": 1.0}, "run": {"time_limit": 3600.0}},
-            (4, 1000, 4000),
-            "Planned: 4 chains x (1000 warm-up + 4000 draws), at most about 667 s of the time limit",
+            (4, 1000, 2000),
+            "Planned: 4 chains x (1000 warm-up + 2000 draws), at most about 400 s of the time limit",
         ),
-        ({"likelihood": {"temperature": 1.0}}, (4, 300, 4000), "4 chains x (300 warm-up + 1000 to 4000 draws)."),
+        ({"likelihood": {"temperature": 1.0}}, (4, 300, 2000), "4 chains x (300 warm-up + 1000 to 2000 draws)."),
     ],
 )
 def test_a_fit_samples_what_was_planned_or_what_the_default_says(

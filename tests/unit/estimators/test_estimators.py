@@ -243,7 +243,7 @@ def test_a_classification_goes_on_until_its_predictions_have_converged(monkeypat
     monkeypatch.setattr("ergonet.estimators.base.sample", begin)
     plain = {"likelihood": {"name": "bernoulli", "temperature": 1.0}, "progress": False}
     for changed, expected in (
-        ({}, (4000, Until(ess=400, rhat=1.01, minimum=1000))),
+        ({}, (2000, Until(ess=400, rhat=1.01, minimum=1000))),
         ({"num_draws": 20}, (20, None)),
         ({"until": {"ess": 40}}, (10_000, Until(ess=40))),
     ):

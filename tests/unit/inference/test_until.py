@@ -126,7 +126,7 @@ def test_a_run_that_goes_on_says_why_and_shows_how_far():
     told = [line for line in watched.lines if "goes on" in line]
     assert [line.split(":")[0] for line in told] == ["After 20 draws of each chain", "After 25 draws of each chain"]
     assert re.search(
-        r": ESS \d+ \(at least 5000\) of the worst prediction\. The run goes on to 25, of at most 30\.$", told[0]
+        r": ESS \d+ \(at least 5000\) of the worst prediction\. The run goes on to 25 of at most 30\.$", told[0]
     )
     assert {total for done, total in watched.ticks} == {warmup + 20, warmup + 25, warmup + 30}
     assert all(done <= total for done, total in watched.ticks)
