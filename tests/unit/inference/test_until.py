@@ -128,7 +128,7 @@ def test_a_run_that_goes_on_says_why_and_shows_how_far():
     assert re.search(
         r": ESS \d+ \(at least 5000\) of the worst prediction\. The run goes on to 25 of at most 30\.$", told[0]
     )
-    assert {total for done, total in watched.ticks} == {warmup + 20, warmup + 25, warmup + 30}
+    assert {total for _, total in watched.ticks} == {warmup + 20, warmup + 25, warmup + 30}
     assert all(done <= total for done, total in watched.ticks)
 
 
