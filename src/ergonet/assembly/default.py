@@ -133,9 +133,9 @@ KERNEL: Final[Mapping[str, Any]] = {
 }
 ONE_LAYER_KERNEL: Final[Mapping[str, Any]] = {"name": USUAL_KERNEL, "metric": "diagonal", "target_acceptance": 0.9}
 LONG_KERNEL: Final[Mapping[str, Any]] = {**ONE_LAYER_KERNEL, "num_steps": 256, "target_acceptance": 0.95}
-FEWEST_INPUTS, FEW_INPUTS = 4, 16  # up to which chains of one layer are slow; they have long trajectories,
-LITTLE_WORK, MUCH_WORK = 100_000, 200_000  # or more draws, if a gradient costs no more rows x (inputs + OTHER_WORK)
-OTHER_WORK: Final = 20
+FEWEST_INPUTS, FEW_INPUTS = 4, 16  # of few inputs, chains of one layer may be slow; of the fewest, gradients are cheap
+LITTLE_WORK, MUCH_WORK = 100_000, 200_000  # of a gradient, up to which slow chains have long trajectories; more draws
+OTHER_WORK: Final = 20  # for each row, in inputs
 ONE_LAYER: Final[Mapping[str, Any]] = {
     "num_chains": 4,
     "num_warmup": 300,
