@@ -198,7 +198,7 @@ def _one_layer_kernel(table: Table) -> Mapping[str, Any]:
 
 
 def _is_slow(table: Table) -> bool:
-    """Whether chains of one layer are slow along the scale of the outputs."""
+    """Whether chains of one layer may be slow along the scale of the outputs."""
     return table.num_inputs <= FEW_INPUTS or table.num_rows >= ROWS_PER_INPUT * table.num_inputs
 
 

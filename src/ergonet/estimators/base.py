@@ -97,7 +97,7 @@ class BayesianEstimator(BaseEstimator):
         None,
         "An `ergonet.Until`, such as `Until(ess=400, rhat=1.01)`, or a table of its settings: `fit` stops once the "
         "predictions, or the score, of training rows are known so well. `num_draws` is then the most, by default ten "
-        "times as many as else.",
+        "times as many as else. None: no rule, or that of the default network, if `num_draws` is left open, too.",
     )
     time_limit: float | Any = parameter(
         None,

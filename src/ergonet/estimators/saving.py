@@ -260,6 +260,7 @@ def _of_fit(kind: "type[BayesianEstimator]", directory: RunDirectory) -> "Bayesi
         likelihood=_in_scaled_units(settings.likelihood, Task.of(scaling)),
         kernel=settings.kernel,
         start=settings.run.warm_start or NO_WARM_START,
+        until=settings.run.until,
         standardize=scaling.scaling != UNSCALED,
         log_beyond=scaling.log_beyond or 0.0,
         random_state=settings.run.seed,

@@ -103,8 +103,12 @@ def test_the_start_of_an_estimator_is_the_warm_start_of_its_run(folder):
 def test_a_run_of_the_command_is_an_estimator(folder):
     directory = write_killed(folder)
     finish(directory)
+    settings = folder / "run" / "settings.toml"
+    settings.write_text(settings.read_text().replace("[run]\n", "[run]\nuntil_ess = 40.0\nuntil_minimum = 20\n"))
+    (folder / "run" / "manifest.json").unlink()  # it has the checksum of the settings
     call("predict", "run", "table.csv", "--out", "p.csv")
     loaded = BayesianRegressor.load("run")
+    assert loaded.until == {"ess": 40.0, "minimum": 20}
     table = pd.read_csv("table.csv")
     np.testing.assert_array_equal(loaded.predict(table[["x", "y"]]), pd.read_csv("p.csv")["mean"])
     assert (loaded.hidden, loaded.num_chains, loaded.n_features_in_) == ((2,), 2, 2)
