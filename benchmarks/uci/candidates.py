@@ -16,7 +16,7 @@ from benchmarks import page as pages
 from benchmarks.rounds import ROOT
 from benchmarks.uci.cells import Kept, measure
 from benchmarks.uci.contestants import Contestant, candidate
-from benchmarks.uci.results import CALIBRATION, COVERAGE, CPU, ERROR, LOG_SCORE, RMSE, Results, summary
+from benchmarks.uci.results import CALIBRATION, COVERAGE, CPU, DRAWS, ERROR, LOG_SCORE, RMSE, Results, summary
 from benchmarks.uci.tables import CLASSIFICATIONS, REGRESSIONS, load
 from ergonet.assembly.default import CROSS_VALIDATION, KERNEL, NORMAL, ONE_LAYER, ONE_LAYER_KERNEL, STARTED
 
@@ -43,6 +43,7 @@ CLASS_CANDIDATES: dict[str, dict[str, Any]] = {
     "classes-default": {},
     "classes-no-temperature": {"likelihood": {"temperature": 1.0}},
     "classes-no-logarithm": {"data": {"log_beyond": 0.0}},
+    "classes-learned-length": {**TEMPERED, "kernel": dict(ONE_LAYER_KERNEL), "run": dict(ONE_LAYER)},
     "classes-64-steps": {**TEMPERED, "kernel": {**ONE_LAYER_KERNEL, "num_steps": 64}, "run": dict(ONE_LAYER)},
     "classes-nuts": {**TEMPERED, "kernel": {"name": "nuts"}, "run": dict(ONE_LAYER)},
     "classes-narrow-prior": {"prior": {"scale": 4.0}},
@@ -52,7 +53,7 @@ for _tables in (*CANDIDATES.values(), *CLASS_CANDIDATES.values()):
     _tables["run"] = {**_tables.get("run", {}), "baselines": False}  # only the network is timed
 KINDS = (
     ("Regressions", CANDIDATES, REGRESSIONS, (LOG_SCORE, RMSE, COVERAGE, CPU)),
-    ("Classifications", CLASS_CANDIDATES, tuple(CLASSIFICATIONS), (LOG_SCORE, ERROR, CALIBRATION, CPU)),
+    ("Classifications", CLASS_CANDIDATES, tuple(CLASSIFICATIONS), (LOG_SCORE, ERROR, CALIBRATION, *DRAWS, CPU)),
 )
 """Titles, candidates, tables and figures."""
 PREFACE = """Splits {first} to {last}; the standard splits 0 to 4 are kept back to check the choice. What is empty was

@@ -283,7 +283,7 @@ def _sentence(verdict: Verdict | None, *, look: int, most: int, drawn: int) -> s
     needed = verdict.draws_needed()
     if needed is None:
         return (
-            f"{said} More draws may not help where chains disagree: look at what the diagnostics say of them, or add "
-            f"draws by a larger `num_draws`."
+            f"{said} More draws help chains that are slow, but not chains that stay in different modes: see what the "
+            f"diagnostics say of them, or raise `num_draws` (`--draws`)."
         )
     return f"{said} It would take about {needed} at this pace: raise `num_draws` (`--draws`), or accept less."
