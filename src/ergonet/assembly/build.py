@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ergonet._checks import is_integer
 from ergonet._errors import SettingError
 from ergonet.assembly.default import (
     BOUNDS,
@@ -255,7 +256,7 @@ def choose(settings: Settings, table: Table) -> Settings:
     if not is_own["network"]:
         network = _filled(network, default.network)
     usual, growth = (PLAIN_RUN, 1) if is_own["kernel"] else (default.run, default.growth)
-    counts = _filled(run, _lengths(run, usual, growth))
+    counts = _filled(run, _lengths(run, usual, growth if len(network.hidden or ()) < 2 else 1))
     return dataclasses.replace(
         settings,
         network=_filled(network, {"activation": PLAIN_ACTIVATION}),
@@ -267,11 +268,11 @@ def choose(settings: Settings, table: Table) -> Settings:
 
 
 def _lengths(run: RunSettings, usual: Mapping[str, Any], growth: int) -> dict[str, Any]:
-    """The usual lengths, and how many more draws may follow: by the user's stop rule, or until the checks pass."""
+    """The usual lengths, and how many more draws may follow: by the user's stop rule, or by that of the default."""
     num_chains = usual["num_chains"] if run.num_chains is None else run.num_chains
     if run.until is not None:
         return {**usual, "num_draws": MOST_GROWTH * usual["num_draws"]}
-    if growth == 1 or run.num_draws is not None or num_chains == 1:
+    if growth == 1 or run.num_draws is not None or not (is_integer(num_chains) and num_chains > 1):
         return dict(usual)
     return {
         **usual,

@@ -100,7 +100,8 @@ class Default:
         kernel: the kernel.
         run: warm start, chains and lengths.
         direct: the prior of direct connections, if the user wants them; empty: that which suits layers of any width.
-        growth: how many times as many draws a run makes at most, if those of `run` do not pass the checks; at least 1.
+        growth: how many times as many draws a run makes at most, if those of `run` do not meet its stop rule; 1: there
+            is no rule.
     """
 
     network: Mapping[str, Any]

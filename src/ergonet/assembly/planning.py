@@ -139,6 +139,11 @@ def plan_ensemble(speed: Speed, seconds: float, run: RunSettings, *, steps: floa
     return Plan(num_chains, warmup, draws, work / speed.of(num_chains), started)
 
 
+def counts(owner: Any) -> dict[str, Any]:
+    """The `COUNTS` of a run's settings, or of an estimator, by name."""
+    return {name: getattr(owner, name) for name in COUNTS}
+
+
 def is_open(given: Mapping[str, Any]) -> bool:
     """Whether tables of settings, as a user has given them, have a time limit and leave the counts to the library.
 

@@ -229,14 +229,16 @@ def conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool
 
 def _header(settings: Settings, dataset: "Dataset", model: Any, chosen: list[str]) -> str:
     """What is about to be done, and which parts of it the table has chosen."""
-    from ergonet.inference.until import MINIMUM
+    from ergonet.inference.until import Until
     from ergonet.report.wording import plural
 
     run, start = settings.run, settings.run.warm_start
     started = "" if start is None else f" from {start if isinstance(start, str) else start['name']}"
     by_table = f" Chosen by the table: {', '.join(chosen)}." if chosen else ""
     units = "-".join(map(str, model.network.sizes)) + " with direct connections" * settings.network.direct
-    draws = f"{run.until_minimum or MINIMUM} to {run.num_draws}" if run.until else f"{run.num_draws}"
+    rule = Until.of(run.until)
+    fewest = run.num_draws if rule is None else rule.minimum
+    draws = f"{fewest} to {run.num_draws}" if fewest < run.num_draws else f"{run.num_draws}"
     held = f"{len(dataset.x_test)} held out" if len(dataset.x_test) else "none held out"
     return (
         f"{dataset.name}: {dataset.task}, {len(dataset.x_train)} training rows, {held}. "

@@ -37,6 +37,7 @@ from ergonet.inference.progress import choose_progress
 from ergonet.inference.registry import WARM_STARTS
 from ergonet.inference.run import sample
 from ergonet.inference.until import Until
+from ergonet.inference.validation import validate_numbers
 from ergonet.models.registry import LIKELIHOODS, PRIORS
 from ergonet.prediction.predictive import Prediction, Predictor
 from ergonet.prediction.units import UnitsPredictor
@@ -97,7 +98,8 @@ class BayesianEstimator(BaseEstimator):
         None,
         "An `ergonet.Until`, such as `Until(ess=400, rhat=1.01)`, or a table of its settings: `fit` stops once the "
         "predictions, or the score, of training rows are known so well. `num_draws` is then the most, by default ten "
-        "times as many as else. None: no rule, or that of the default network, if `num_draws` is left open, too.",
+        "times as many as else. None: no rule, or that of the default kernel with one hidden layer, if `num_draws` is "
+        "left open, too.",
     )
     time_limit: float | Any = parameter(
         None,
@@ -142,6 +144,7 @@ class BayesianEstimator(BaseEstimator):
         self.model_ = build.model(self._fitted_settings, Task.of(self.preprocessing_))
         posterior = self._rows.condition(self.model_)
         seed = int(check_random_state(self.random_state).randint(SEEDS))
+        validate_numbers(**planning.counts(self._fitted_settings.run), seed=seed, time_limit=self.time_limit)
         kernel = build.kernel(self._fitted_settings)
         posterior = self._calibrated(posterior, targets, kernel, seed=seed, began=began)
         run = self._planned(posterior, kernel, seed=seed, began=began)
@@ -150,10 +153,7 @@ class BayesianEstimator(BaseEstimator):
             samples = sample(
                 posterior,
                 kernel,
-                num_chains=run.num_chains,
-                num_warmup=run.num_warmup,
-                num_draws=run.num_draws,
-                thin=self.thin,
+                **planning.counts(run),
                 warm_start=run.warm_start,
                 seed=seed,
                 devices=self.devices,
@@ -232,11 +232,10 @@ class BayesianEstimator(BaseEstimator):
         return None
 
     def _run_settings(self) -> RunSettings:
-        """Chains and lengths as they were given; `sample` checks them."""
-        counts = {name: getattr(self, name) for name in ("num_chains", "num_warmup", "num_draws", "thin")}
+        """Chains and lengths as they were given; `fit` checks them."""
         rule = Until.of(self.until)
         given = {} if rule is None else {f"until_{name}": value for name, value in rule.settings.items()}
-        return RunSettings(**counts, **given, warm_start=self.start)
+        return RunSettings(**planning.counts(self), **given, warm_start=self.start)
 
     def _columns(self, count: int) -> list[str]:
         """Names of the columns of X; numbers if it has none."""

@@ -302,6 +302,7 @@ class _Loop:
                 phase="warm-up" if is_warmup else "sampling",
                 done=job.done,
                 total=job.stretch,
+                is_to_look=job.stretch < job.total,
                 step_size=job.step_size,
                 acceptance=acceptance,
                 gradients=job.counters["gradients"],

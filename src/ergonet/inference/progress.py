@@ -33,6 +33,7 @@ class Tick:
         divergences: number of divergences so far while sampling.
         detail: what else there is to say about the job; may be empty.
         warmup_divergences: number of divergences so far in the warm-up.
+        is_to_look: whether `total` is the next look of a stop rule, after which the run may go on.
     """
 
     job: int
@@ -45,6 +46,7 @@ class Tick:
     divergences: int
     detail: str = ""
     warmup_divergences: int = 0
+    is_to_look: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Overall:
         total: number of transitions of the whole run, or up to the next look of a stop rule.
         gradients: number of potential gradients so far.
         diverged: number of divergences, in words.
+        is_to_look: whether `total` is the next look of a stop rule, after which the run may go on.
     """
 
     phase: str
@@ -66,6 +69,7 @@ class Overall:
     total: int
     gradients: int
     diverged: str
+    is_to_look: bool = False
 
     @classmethod
     def of(cls, ticks: Collection[Tick], num_jobs: int) -> "Overall":
@@ -79,7 +83,13 @@ class Overall:
         diverged = _divergences(late) if phase == "sampling" else f"{_divergences(early + late)} in the warm-up"
         if phase == "sampling" and early:
             diverged += f" (and {early} in the warm-up)"
-        return cls(phase, len(ticks), sum(tick.done for tick in ticks), total, gradients, diverged)
+        is_to_look = any(tick.is_to_look for tick in ticks)
+        return cls(phase, len(ticks), sum(tick.done for tick in ticks), total, gradients, diverged, is_to_look)
+
+    @property
+    def aim(self) -> str:
+        """Where the total ends, unless it is the end of the run: ` to the next look`."""
+        return " to the next look" * self.is_to_look
 
 
 class AbstractProgress(abc.ABC):
@@ -178,7 +188,7 @@ class Lines(AbstractProgress):
             *_, newest = self._ticks.values()
             return f"{WARM_START}: {newest.detail}, {newest.gradients} gradients"
         share = f"{100 * one.done / one.total:.0f} %"
-        return f"{one.phase}: {share} of {one.total} transitions, {one.gradients} gradients, {one.diverged}"
+        return f"{one.phase}: {share} of {one.total} transitions{one.aim}, {one.gradients} gradients, {one.diverged}"
 
 
 def _divergences(count: int) -> str:

@@ -24,6 +24,7 @@ from ergonet.target.contract import AbstractTarget, require
 
 FEWEST = 4  # draws of each chain, without which there are no figures
 MINIMUM = 200
+LEAVE_OUT = "leave out the rule (`until=None`; in a settings file, delete its `until_` lines)"
 FEWEST_EFFECTIVE = 100  # draws that the chains are worth before a Monte Carlo error that they estimate counts
 GROWTH = 1.25  # of the number of draws from look to look
 
@@ -139,12 +140,13 @@ class Until:
         if self.minimum > num_draws:
             raise SettingError(
                 f"The stop rule looks at {self.minimum} draws of each chain first, but `num_draws` (`--draws`) allows "
-                f"{num_draws}. Raise it, which is the most that are drawn, or lower `minimum` (`--until-minimum`)."
+                f"{num_draws}. Raise it, which is the most that are drawn, lower `minimum` (`--until-minimum`), or "
+                f"{LEAVE_OUT}."
             )
         if self.rhat is not None and num_chains < 2:
             raise SettingError(
                 f"A stop rule with `rhat` (`--until-rhat`) needs at least 2 chains, got {num_chains}. Raise "
-                f"`num_chains` (`--chains`), or give `ess` (`--until-ess`) only."
+                f"`num_chains` (`--chains`), give `ess` (`--until-ess`) only, or {LEAVE_OUT}."
             )
         if self.held_out is not None and self.held_out.dim != target.dim:
             raise SettingError(
@@ -214,6 +216,11 @@ class Verdict:
         """Whether every bound is met."""
         return all(map(self._meets, self.figures))
 
+    @property
+    def chains_disagree(self) -> bool:
+        """Whether R-hat is judged, known and too large."""
+        return "rhat" in self.figures and self.figures["rhat"] > self.rule.bounds["rhat"]
+
     def __str__(self) -> str:
         of_predictions = [self._shown(name) for name in self.figures if name != "score_mcse"]
         said = [f"{', '.join(of_predictions)} of the worst prediction"] if of_predictions else []
@@ -279,11 +286,13 @@ def _sentence(verdict: Verdict | None, *, look: int, most: int, drawn: int) -> s
         return f"The stop rule is met after {verdict.num_draws} of at most {most} draws of each chain: {verdict}."
     said = f"The stop rule is not met after {verdict.num_draws} draws of each chain: {verdict}."
     if drawn < most:
-        return f"{said} Continue the run, which may have {most} draws of each chain."
-    needed = verdict.draws_needed()
-    if needed is None:
+        return f"{said} The run has {drawn} of at most {most}."
+    if verdict.chains_disagree:
         return (
             f"{said} More draws help chains that are slow, but not chains that stay in different modes: see what the "
-            f"diagnostics say of them, or raise `num_draws` (`--draws`)."
+            f"diagnostics say of the chains, or raise `num_draws` (`--draws`)."
         )
+    needed = verdict.draws_needed()
+    if needed is None:
+        return f"{said} What has no figure is constant or not finite in these draws: see what the diagnostics say."
     return f"{said} It would take about {needed} at this pace: raise `num_draws` (`--draws`), or accept less."

@@ -16,7 +16,7 @@ from ergonet.draws.memory import plan_chains
 from ergonet.draws.retention import AbstractRetention
 from ergonet.draws.store import AbstractStore, MemoryStore, ZarrStore
 from ergonet.hamiltonian.metric import DenseMetric
-from ergonet.inference.until import Until
+from ergonet.inference.until import LEAVE_OUT, Until
 from ergonet.samplers._settings import without_minibatches
 from ergonet.samplers.base import AbstractKernel
 from ergonet.samplers.mams import MAMS
@@ -128,7 +128,8 @@ def validate_until(
     if not isinstance(kernel, AbstractKernel):
         raise SettingError(
             f"A stop rule (`until`) is for kernels of all rows: minibatches give `{type(kernel).__name__}` a bias that "
-            f"no number of draws removes. Give `num_draws` (`--draws`) or `time_limit` (`--time-limit`)."
+            f"no number of draws removes. Give `num_draws` (`--draws`) or `time_limit` (`--time-limit`), and "
+            f"{LEAVE_OUT}."
         )
     if retention is not None and retention.newest is not None:
         raise SettingError(

@@ -132,7 +132,7 @@ class Following(AbstractProgress):
             left = self._pace.left(one, now=time.monotonic())
             facts = [
                 ("Done", f"{100 * one.done / one.total:.0f} % of {wording.plural(one.total, 'transition')}"),
-                ("Time left", "about " + duration(left) if left is not None else "not known yet"),
+                (f"Time{one.aim or ' left'}", "about " + duration(left) if left is not None else "not known yet"),
                 ("Divergences", one.diverged),
             ]
             facts = [*([] if one.phase == WARM_START else facts), ("Gradients", wording.grouped(float(one.gradients)))]

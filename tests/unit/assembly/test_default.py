@@ -263,6 +263,8 @@ SOUND = {"rhat": 1.01, "ess": 400.0, "minimum": 1000}
         ({"run": {"num_draws": 7}}, 7, None),
         ({"run": {"until_ess": 50}}, 10_000, {"ess": 50.0}),
         ({"kernel": {"name": "hmc"}}, 500, None),
+        ({"network": {"hidden": [8]}}, 2000, SOUND),
+        ({"network": {"hidden": [8, 8]}}, 1000, None),  # whose chains may stay in different modes
         ({"kernel": {"num_steps": 8}}, 2000, SOUND),
     ],
 )

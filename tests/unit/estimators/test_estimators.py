@@ -20,7 +20,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from ergonet import HMC, NUTS, BayesianClassifier, BayesianRegressor, Until, priors
 from ergonet._errors import CapabilityError, DataError, RunDirectoryError, SamplingWarning, SettingError, TimeLimitError
-from ergonet.assembly import build
+from ergonet.assembly import build, temperature
 from ergonet.assembly.settings import ModelSettings
 from ergonet.inference import drive, trajectory_jobs
 
@@ -310,6 +310,13 @@ def test_feature_names_are_checked(line):
 def test_impossible_settings_are_refused(moons, setting, message):
     with pytest.raises(SettingError, match=message):
         BayesianClassifier(**settings(**setting)).fit(*moons)
+
+
+@pytest.mark.parametrize("count", [0, -2, "four", [4]])
+def test_impossible_numbers_of_chains_are_refused_before_any_chain_runs(moons, count, monkeypatch):
+    monkeypatch.setattr(temperature, "settled", lambda *_, **__: pytest.fail("chains run"))
+    with pytest.raises(SettingError, match=r"`num_chains` must be an integer of at least 1, got "):
+        BayesianClassifier(num_chains=count).fit(*moons)
 
 
 def test_whole_numbers_beyond_double_precision_are_named(line):

@@ -37,6 +37,16 @@ def test_lines_say_how_long_it_takes_and_what_diverged(clock, tmp_path):
     ]
 
 
+def test_lines_say_that_the_next_look_is_not_the_end(clock, tmp_path):
+    lines = Lines(path=tmp_path / "log")
+    lines.begin(1, 1)
+    for clock[0], done in ((10.0, 100), (20.0, 200)):
+        lines.tick(Tick(0, "warm-up", done, 1000, 0.1, 0.8, 7 * done, 0, is_to_look=True))
+    said = [line[20:] for line in (tmp_path / "log").read_text().splitlines()]
+    assert said[1].startswith("warm-up: 20 % of 1000 transitions to the next look, 1400 gradients")
+    assert said[1].endswith("about 1 min 20 s left")
+
+
 def test_the_pace_is_that_of_the_phase_and_of_jobs_that_are_counted_already():
     pace = Pace()
 

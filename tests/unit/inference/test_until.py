@@ -17,7 +17,7 @@ from ergonet.draws.retention import Every, Last
 from ergonet.draws.samples import Samples
 from ergonet.draws.store import MemoryStore
 from ergonet.inference.trajectory_jobs import TrajectoryJob
-from ergonet.inference.until import Verdict
+from ergonet.inference.until import Verdict, report
 from tests.minibatches import linear_regression
 from tests.sampling import draw, gaussian_target
 from tests.unit.inference.test_resume import assert_resumes
@@ -115,7 +115,7 @@ class Watched(Heard):
         self.ticks = []
 
     def tick(self, tick):
-        self.ticks.append((tick.done, tick.total))
+        self.ticks.append((tick.done, tick.total, tick.is_to_look))
 
 
 def test_a_run_that_goes_on_says_why_and_shows_how_far():
@@ -128,8 +128,9 @@ def test_a_run_that_goes_on_says_why_and_shows_how_far():
     assert re.search(
         r": ESS \d+ \(at least 5000\) of the worst prediction\. The run goes on to 25 of at most 30\.$", told[0]
     )
-    assert {total for _, total in watched.ticks} == {warmup + 20, warmup + 25, warmup + 30}
-    assert all(done <= total for done, total in watched.ticks)
+    ends = {(total, is_to_look) for _, total, is_to_look in watched.ticks}
+    assert ends == {(warmup + 20, True), (warmup + 25, True), (warmup + 30, False)}
+    assert all(done <= total for done, total, _ in watched.ticks)
 
 
 def test_a_run_that_does_not_meet_its_rule_warns_and_has_all_draws(whole):
@@ -145,6 +146,13 @@ def test_a_run_that_does_not_meet_its_rule_warns_and_has_all_draws(whole):
         SamplingWarning, match=r"ESS \d+ \(at least 100\), MCSE 0\.\d+ \(at most 0\.001\) of the worst prediction\."
     ):
         draw(num_draws=100, until=Until(mcse=0.001, minimum=100))
+
+
+def test_a_figure_that_is_unknown_is_no_disagreement_of_chains():
+    rule = Until(ess=400, rhat=1.01, minimum=20)
+    said = report(rule, rule.judge(np.zeros((2, 30, 1))), look=30, most=30, drawn=30)["sentence"]
+    assert "What has no figure is constant or not finite" in said
+    assert "modes" not in said
 
 
 def test_a_run_that_was_killed_stops_at_the_same_draw(tmp_path, ruled):
@@ -222,11 +230,11 @@ def test_rules_that_cannot_be_met_are_refused(settings, said):
     [
         (
             {"until": Until(ess=400), "num_draws": 100},
-            r"looks at 200 draws .* but `num_draws` \(`--draws`\) allows 100",
+            r"looks at 200 draws .* but `num_draws` \(`--draws`\) allows 100.* or leave out the rule \(`until=None`",
         ),
         (
             {"until": Until(rhat=1.01), "num_chains": 1, "num_draws": 500},
-            r"`rhat` \(`--until-rhat`\) needs at least 2 chains, got 1",
+            r"`rhat` \(`--until-rhat`\) needs at least 2 chains, got 1.* or leave out the rule",
         ),
         ({"until": RULE, "num_draws": 100, "retention": Last(10)}, r"`retention=Last\(count=10\)` stores the last"),
     ],

@@ -2,6 +2,7 @@
 
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -95,6 +96,10 @@ def test_the_page_shows_progress_traces_and_divergences(page, told):
     assert '<meta http-equiv="refresh" content="3">' in last
     assert "<script" not in last
     assert not re.search(r'(?:src|href)="(?!data:)', last)
+    assert "Time left" in last
+    events.append(replace(tick(0, 95), is_to_look=True))
+    progress.tick(events[-1])
+    assert "Time to the next look" in text(page)
     progress.say("hello")
     progress.end()
     assert "Sampling has ended" in text(page)
