@@ -53,7 +53,7 @@ $(COVERAGE_STAMP): $(STAMP)
 demo: $(STAMP)  ## fit a Bayesian neural network to the digits and write demo-run/report.html
 	$(BIN)/$(DEMO)
 
-test: lint test-fast test-statistical  ## all that CI runs
+test: lint test-fast test-statistical docs  ## all that CI runs
 
 test-fast: $(STAMP)  ## the quick tests only
 	$(UNOPTIMIZED) $(PYTEST) -m $(QUICK)

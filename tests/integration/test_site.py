@@ -55,6 +55,12 @@ def test_the_picture_leaves_out_arrows_that_follow_and_rejects_circles() -> None
         draw_layers.floors(edges | {"ground": {"top"}})
 
 
+def test_every_entry_of_the_references_is_closed_before_the_next() -> None:
+    before, *entries = (ROOT / "docs" / "references.bib").read_text(encoding="utf-8").split("\n@")
+    opened = [one.partition("\n")[0] for one in (before, *entries) if one.count("{") != one.count("}")]
+    assert not opened
+
+
 def test_every_source_that_is_cited_by_key_is_in_the_references() -> None:
     keys = set(ENTRY.findall((ROOT / "docs" / "references.bib").read_text(encoding="utf-8")))
     files = [path for folder in ("src", "docs") for kind in ("py", "md") for path in (ROOT / folder).rglob(f"*.{kind}")]
