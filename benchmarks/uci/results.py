@@ -44,8 +44,8 @@ theirs.{other}
 
 """
 CHANCE = """The calibration error of a test set is above 0 for right probabilities, too. *By chance* is its expectation
-if every label were drawn from the probabilities of its row: differences well below it are luck. Exactly right
-probabilities would rarely have the lowest calibration error on every table
+if every label were drawn from the probabilities of its row: differences well below it are luck. Even if
+ours were exactly right, they would rarely have the lowest calibration error on every table
 ([figures](../decisions.md#the-calibration-error-of-a-small-test-set-is-mostly-chance-2026-11-27)).
 *Overconfidence* is the mean probability of the predicted class minus the share of right ones.
 

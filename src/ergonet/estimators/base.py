@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ergonet import _notebook
-from ergonet._checks import is_number
 from ergonet._errors import CapabilityError, SamplingWarning, TimeLimitError
 from ergonet.assembly import build, planning, temperature
 from ergonet.assembly.build import Task
@@ -168,11 +167,9 @@ class BayesianEstimator(BaseEstimator):
         self.diagnostics_ = self.samples_.diagnostics()
         warning.warn_of(samples, self.diagnostics_, dim=self.model_.dim, wanted=run.num_draws)
 
-    def _left(self, began: float) -> Any:
-        """Seconds left of the time limit; a limit that is none is left to the check of `sample`."""
-        if not is_number(self.time_limit) or self.time_limit <= 0:
-            return self.time_limit
-        return max(self.time_limit - (time.perf_counter() - began), 1e-3)
+    def _left(self, began: float) -> float | None:
+        """Seconds left of the time limit; None without one."""
+        return None if self.time_limit is None else max(self.time_limit - (time.perf_counter() - began), 1e-3)
 
     def _planned(self, posterior: Any, kernel: Any, *, seed: int, began: float) -> RunSettings:
         """Chains and lengths: as given, or what fits in a time limit if all are left as they are by default."""
@@ -182,7 +179,7 @@ class BayesianEstimator(BaseEstimator):
             and self.until is None
             and all(getattr(self, name) == getattr(RunSettings, name) for name in planning.COUNTS)
         )
-        if not (is_open and is_number(left) and left > 0 and isinstance(kernel, AbstractKernel)):
+        if left is None or not (is_open and isinstance(kernel, AbstractKernel)):
             return run
         until = time.perf_counter() + left
         limited = replace(run, time_limit=self.time_limit, seed=seed, devices=self.devices)
@@ -192,13 +189,13 @@ class BayesianEstimator(BaseEstimator):
 
     def _calibrated(self, posterior: Any, targets: np.ndarray, kernel: Any, *, seed: int, began: float) -> Any:
         """The posterior, with the temperature of class probabilities if that is to be found."""
-        left, seeded = self._left(began), replace(self._fitted_settings.run, seed=seed)
+        seeded = replace(self._fitted_settings.run, seed=seed)
         settings, said = temperature.settled(
             replace(self._fitted_settings, run=seeded),
             posterior,
             targets,
             kernel,
-            seconds=left if is_number(left) else None,
+            seconds=self._left(began),
         )
         if not said:
             return posterior
