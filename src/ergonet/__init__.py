@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ergonet.prediction.prior_check import prior_predictive
     from ergonet.prediction.running import RunningPrediction
     from ergonet.samplers.constrained import ConstrainedHMC
+    from ergonet.samplers.delayed_rejection_hmc import DelayedRejectionHMC
     from ergonet.samplers.dynamical import DynamicalA, DynamicalB
     from ergonet.samplers.gibbs_hmc import GibbsHMC
     from ergonet.samplers.hmc import HMC
@@ -80,6 +81,7 @@ _HOMES = {
     "InProcess": "ergonet.execution.in_process",
     "Processes": "ergonet.execution.processes",
     "RowShards": "ergonet.target.shards",
+    "DelayedRejectionHMC": "ergonet.samplers.delayed_rejection_hmc",
     "DynamicalA": "ergonet.samplers.dynamical",
     "DynamicalB": "ergonet.samplers.dynamical",
     "GibbsHMC": "ergonet.samplers.gibbs_hmc",
@@ -156,6 +158,7 @@ __all__ = [
     "ConstrainedHMC",
     "ConvNet",
     "DaskExecutor",
+    "DelayedRejectionHMC",
     "DynamicalA",
     "DynamicalB",
     "GibbsHMC",

@@ -19,6 +19,7 @@ from ergonet import (
     SGLD,
     SGNUTS,
     XHMC,
+    DelayedRejectionHMC,
     NaiveSGHMC,
     RandomWalk,
     SequentialKernel,
@@ -53,6 +54,10 @@ GRIDS = {
     "hmc": (
         lambda n, e, j, k: HMC(num_steps=n, step_size=e, step_jitter=j, length_jitter=k),
         ((2, 3), (0.1, 0.2), (0.0, 0.3), (0.0, 0.5)),
+    ),
+    "delayed rejection": (
+        lambda r, n, e: DelayedRejectionHMC(r, num_steps=n, step_size=e),
+        ((2.0, 4.0), (4, 5), (1.0, 2.0)),
     ),
     "windowed": (lambda w, n, e: WindowedHMC(w, num_steps=n, step_size=e), ((2, 3), (4, 5), (0.1, 0.2))),
     "mala": (lambda e: MALA(step_size=e), ((0.1, 0.2),)),

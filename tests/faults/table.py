@@ -9,6 +9,7 @@ from tests.faults.fault import Fault
 JOINT, BEGIN = "tests/laws/test_joint.py", "tests/laws/test_begin.py"
 INTEGERS, ORBITS = "tests/laws/test_doubling_on_integers.py", "tests/laws/test_doubling_on_orbits.py"
 FIXED, WINDOWED = "tests/laws/test_fixed_trajectory.py", "tests/laws/test_windowed.py"
+DELAYED = "tests/laws/test_delayed_trajectory.py"
 ESTIMATORS = "tests/unit/estimators/test_estimators.py"
 ENCODING, LIKELIHOODS = "tests/unit/datasets/test_encoding.py", "tests/unit/models/test_likelihoods.py"
 BOXES = "tests/laws/test_box.py"
@@ -187,6 +188,34 @@ FAULTS = (
         (INTEGERS, "random_turns"),
     ),
     Fault(
+        "a second proposal is accepted as if there had been no first",
+        "trajectory/delayed.py",
+        "balanced = jnp.where(way_back > 0, self._second_weight * way_back, 0.0)",
+        "balanced = self._second_weight",
+        (DELAYED, "integers"),
+    ),
+    Fault(
+        "the way back from a second proposal goes on forward",
+        "trajectory/delayed.py",
+        "turned = replace(at.phase, momentum=-at.phase.momentum)",
+        "turned = at.phase",
+        (DELAYED, "integers"),
+    ),
+    Fault(
+        "a way back is left out where it would have decided",
+        "trajectory/delayed.py",
+        "return self.uniform < self.probabilities[0] + self._second_weight",
+        "return self.uniform < self._second_weight",
+        (DELAYED, "one_uniform"),
+    ),
+    Fault(
+        "the first diverging proposal alone counts as a divergence",
+        "samplers/delayed_rejection_hmc.py",
+        "diverging = is_divergent(errors[0]) & is_divergent(errors[1])",
+        "diverging = is_divergent(errors[0])",
+        (DELAYED, "goes_on"),
+    ),
+    Fault(
         "the windows' ratio is upside down",
         "trajectory/windowed.py",
         "jnp.exp(t.log_weights[1] - t.log_weights[0])",
@@ -210,8 +239,8 @@ FAULTS = (
     Fault(
         "acceptance ignores the energy of the momentum",
         "samplers/common.py",
-        "ratio = jnp.exp(self.energy_start - self.energy)",
-        "ratio = jnp.exp(self.start.potential - self.end.potential)",
+        "return acceptance(self.energy_start, self.energy)",
+        "return acceptance(self.start.potential, self.end.potential)",
         (FIXED, "balances"),
     ),
     Fault(

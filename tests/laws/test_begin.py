@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ergonet import HMC, MALA, NUTS, XHMC, DynamicalA, DynamicalB, RandomWalk, WindowedHMC
+from ergonet import HMC, MALA, NUTS, XHMC, DelayedRejectionHMC, DynamicalA, DynamicalB, RandomWalk, WindowedHMC
 from tests.laws.joint import COMPILER, PROBLEMS
 from tests.stages import cases, slow
 
@@ -24,6 +24,7 @@ TREE: dict[str, Any] = {"max_doublings": 5, "step_size": 0.3, "metric": "identit
 KERNELS: dict[str, tuple[Any, str]] = {
     "hmc": (HMC(**STATIC, length_jitter=0.5, step_jitter=0.25), "bananas"),
     "hmc, random direction": (HMC(**STATIC, direction="random"), "bananas"),
+    "delayed rejection": (DelayedRejectionHMC(**STATIC), "bananas"),
     "windowed": (WindowedHMC(3, **STATIC), "bananas"),
     "windowed, all states": (WindowedHMC(7, **STATIC, length_jitter=0.0), "bananas"),
     "mala": (MALA(step_size=0.3, metric="identity"), "bananas"),
@@ -70,7 +71,9 @@ def test_the_acceptance_variate_is_uniform(name):
     assert is_uniform(drawn.uniform)
 
 
-@pytest.mark.parametrize("name", cases(["hmc", "mala", "dynamical A", "dynamical B"], quick=["hmc"]))
+@pytest.mark.parametrize(
+    "name", cases(["hmc", "delayed rejection", "mala", "dynamical A", "dynamical B"], quick=["hmc"])
+)
 def test_a_momentum_is_standard_normal_and_independent_of_the_acceptance_variate(name):
     _, drawn = begun(name)
     momentum = np.asarray(drawn.start.momentum)

@@ -10,7 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ergonet import HMC, MALA, MAMS, NUTS, XHMC, DynamicalA, DynamicalB, GibbsHMC, RandomWalk, WindowedHMC
+from ergonet import (
+    HMC,
+    MALA,
+    MAMS,
+    NUTS,
+    XHMC,
+    DelayedRejectionHMC,
+    DynamicalA,
+    DynamicalB,
+    GibbsHMC,
+    RandomWalk,
+    WindowedHMC,
+)
 from tests.laws.joint import Step
 
 pytestmark = pytest.mark.statistical
@@ -25,6 +37,13 @@ TESTS_ONE_END = ("hmc", "hmc, random direction", "mala", "random walk", "dynamic
 ROWS: dict[str, tuple[Any, str, int, tuple[float, ...]]] = {
     "hmc": (HMC(**STATIC), "bananas", CHEAP, (0.5, 0.8, 1.1)),
     "hmc, random direction": (HMC(**STATIC, direction="random", step_jitter=0.3), "bananas", CHEAP, (0.7, 1.4)),
+    "delayed rejection": (DelayedRejectionHMC(3.0, **STATIC), "bananas", CHEAP, (0.5, 0.8, 1.1)),
+    "delayed rejection, jitter": (
+        DelayedRejectionHMC(1.5, **STATIC, step_jitter=0.3),
+        "bananas",
+        CHEAP,
+        (0.8, 1.4),
+    ),
     "windowed": (WindowedHMC(3, **STATIC), "bananas", MANY, (1.0, 1.4)),
     "windowed, most states": (WindowedHMC(5, **STATIC), "bananas", CHEAP, (1.0, 1.4)),
     "mams": (MAMS(**STATIC), "bananas", CHEAP, (0.7, 1.4, 2.8)),
@@ -36,6 +55,7 @@ ROWS: dict[str, tuple[Any, str, int, tuple[float, ...]]] = {
     "nuts, original, slice": (NUTS(**TREE, criterion="original", selection="slice"), "bananas", CHEAP, (1.0, 1.6)),
     "xhmc": (XHMC(0.2, **TREE), "bananas", CHEAP, (0.5, 1.0, 1.6)),
     "gibbs, hmc": (GibbsHMC(HMC(**STATIC)), "centered", DEAR, (0.25, 0.4)),
+    "gibbs, delayed rejection": (GibbsHMC(DelayedRejectionHMC(**STATIC)), "centered", DEAR, (0.25, 0.4)),
     "gibbs, nuts, curvature": (GibbsHMC(NUTS(**TREE), step_sizes="curvature"), "centered", DEAR, (1.0, 1.8)),
     "dynamical A": (DynamicalA(4, hyperparameter_splits=2), "centered", 100_000, (0.8, 1.4)),
     "dynamical B": (DynamicalB(4, hyperparameter_ratio=0.7), "non-centered", 100_000, (0.8, 1.4)),

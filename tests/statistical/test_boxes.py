@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import ergonet
-from ergonet import HMC, MAMS, NUTS, ConstrainedHMC, Target, WindowedHMC
+from ergonet import HMC, MAMS, NUTS, ConstrainedHMC, DelayedRejectionHMC, Target, WindowedHMC
 from ergonet.adaptation.recipes import stan_windows
 from ergonet.adaptation.stages import Stage, Warmup
 from ergonet.adaptation.step_size import StepSizeLearner
@@ -53,6 +53,7 @@ UPDATES = {
     "nuts, original, slice": lambda metric: NUTS(
         metric=metric, criterion="original", selection="slice", target_acceptance=AIM
     ),
+    "delayed rejection": lambda metric: DelayedRejectionHMC(num_steps=6, metric=metric, target_acceptance=AIM),
     "windowed": lambda metric: WindowedHMC(3, num_steps=6, metric=metric, target_acceptance=AIM),
     "mams": lambda metric: MAMS(num_steps=6, metric=metric, target_acceptance=AIM),
 }

@@ -32,6 +32,7 @@ COVARIANCE = np.array([[4.0, 1.2, -0.3], [1.2, 1.0, 0.2], [-0.3, 0.2, 0.25]])
 START = np.array([1.5, 0.5, -0.4])
 STATIC = {"num_steps": 5}
 SETTINGS = {"xhmc": {"max_doublings": 6}, "hmc": STATIC, "mams": STATIC, "windowed": STATIC | {"window": 2}}
+SETTINGS["delayed-rejection"] = STATIC
 OTHERS = (
     "gibbs",
     "dynamical-a",

@@ -10,7 +10,19 @@ import equinox as eqx
 import jax.numpy as jnp
 import pytest
 
-from ergonet import HMC, MALA, MAMS, NUTS, XHMC, DynamicalA, DynamicalB, GibbsHMC, RandomWalk, WindowedHMC
+from ergonet import (
+    HMC,
+    MALA,
+    MAMS,
+    NUTS,
+    XHMC,
+    DelayedRejectionHMC,
+    DynamicalA,
+    DynamicalB,
+    GibbsHMC,
+    RandomWalk,
+    WindowedHMC,
+)
 from ergonet.models import precision
 from ergonet.models.prior import normal_gamma
 from ergonet.samplers.base import AbstractKernel
@@ -21,6 +33,10 @@ pytestmark = pytest.mark.statistical
 
 def static(step_size, num_steps=5):
     return HMC(num_steps=num_steps, step_size=step_size, metric="identity")
+
+
+def delayed(step_size):
+    return DelayedRejectionHMC(num_steps=5, step_size=step_size, metric="identity")
 
 
 def windowed(step_size):
@@ -59,6 +75,7 @@ ROWS = {
     "regularized horseshoe, joint": ("regularized horseshoe", "non-centered", static(0.2)),
     "nuts": ("leaf", "non-centered", tree(0.2)),
     "xhmc": ("leaf", "non-centered", tree(0.2, XHMC)),
+    "delayed rejection": ("leaf", "non-centered", delayed(0.2)),
     "windowed": ("leaf", "non-centered", windowed(0.2)),
     "mams": ("leaf", "non-centered", MAMS(num_steps=4, step_size=0.6, metric="identity")),
     "mala": ("leaf", "non-centered", MALA(step_size=0.25, metric="identity")),
@@ -78,6 +95,7 @@ LOW = {  # a fault that only rejections show is seen here
     "A": ("leaf", "centered", DynamicalA(5, step_size=1.1)),
     "B": ("leaf", "non-centered", DynamicalB(5, step_size=1.1)),
     "nuts": ("leaf", "non-centered", tree(0.35)),
+    "delayed rejection": ("leaf", "non-centered", delayed(0.3)),
     "windowed": ("leaf", "non-centered", windowed(0.3)),
 }
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ergonet
-from ergonet import HMC, MALA, MAMS, NUTS, XHMC, WindowedHMC
+from ergonet import HMC, MALA, MAMS, NUTS, XHMC, DelayedRejectionHMC, WindowedHMC
 from ergonet.adaptation.recipes import stan_windows
 from ergonet.adaptation.stages import Stage, Warmup
 from ergonet.adaptation.step_size import StepSizeLearner
@@ -24,6 +24,7 @@ KERNELS = {
     "nuts, original, slice": lambda: NUTS(target_acceptance=0.7, criterion="original", selection="slice"),
     "xhmc": lambda: XHMC(0.2, target_acceptance=0.7, metric="dense", max_doublings=6),
     "xhmc, slice": lambda: XHMC(0.2, target_acceptance=0.7, metric="dense", max_doublings=6, selection="slice"),
+    "delayed rejection": lambda: DelayedRejectionHMC(target_acceptance=0.7, num_steps=12, metric="dense"),
     "windowed": lambda: WindowedHMC(3, target_acceptance=0.7, num_steps=12, metric="dense"),
     "mala": lambda: MALA(target_acceptance=0.7, metric="dense"),
     "hmc, tuned length": lambda: HMC(target_acceptance=0.7),

@@ -385,7 +385,8 @@ def _share(count: float, metrics: Mapping[str, Any]) -> str:
     name, end = ("draw", f" contain{'s' if count == 1 else ''} a transition that") if is_thinned else ("transition", "")
     if not math.isfinite(total) or total < count:
         return f"{count:.0f} {name}{'' if count == 1 else 's'}{end}"
-    return f"{count:.0f} of {total:.0f} {name}s ({100 * count / total:.2g} %){end}"
+    percent = 100 * count / total
+    return f"{count:.0f} of {total:.0f} {name}s ({percent:{'.0f' if percent >= 10 else '.2g'}} %){end}"
 
 
 def _rounded_up(factor: float) -> str:

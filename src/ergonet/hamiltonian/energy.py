@@ -1,4 +1,4 @@
-"""The Hamiltonian and the test for divergences.
+"""The Hamiltonian, the Metropolis acceptance and the test for divergences.
 
 H(q, p) = U(q) + p'M^-1 p / 2. A trajectory diverges if H exceeds its value at the start by more than 1000 or is not
 finite (Stan; Lau2018, section 2.3).
@@ -31,3 +31,13 @@ def momentum_products(momentum: Position, previous: Position) -> tuple[Scalar, S
 def is_divergent(energy_error: Scalar) -> Flag:
     """Whether `energy_error = H - H_start` is above the threshold, infinite or NaN."""
     return ~((energy_error <= DIVERGENCE_THRESHOLD) & (energy_error > -jnp.inf))
+
+
+def acceptance(energy_start: Scalar, energy: Scalar) -> Scalar:
+    """min(1, exp(H_start - H)); 0 if the energy at the end is not finite."""
+    return jnp.where(jnp.isfinite(energy), jnp.minimum(1.0, jnp.exp(energy_start - energy)), 0.0)
+
+
+def rejection(energy_start: Scalar, energy: Scalar) -> Scalar:
+    """1 - `acceptance`, to full precision where that is close to 1."""
+    return jnp.where(jnp.isfinite(energy), -jnp.expm1(jnp.minimum(energy_start - energy, 0.0)), 1.0)

@@ -43,8 +43,13 @@ def require_flag(owner: str, name: str, value: Any) -> None:
 
 def require_positive(owner: str, name: str, value: Any) -> None:
     """Check for a finite number above 0."""
-    if not is_number(value) or not 0 < value < float("inf"):
-        raise SettingError(f"`{owner}({name}=...)` must be a finite number above 0, got {shown(value)}.")
+    require_above(owner, name, value, 0.0)
+
+
+def require_above(owner: str, name: str, value: Any, bound: float) -> None:
+    """Check for a finite number above `bound`."""
+    if not is_number(value) or not bound < value < float("inf"):
+        raise SettingError(f"`{owner}({name}=...)` must be a finite number above {bound:g}, got {shown(value)}.")
 
 
 def require_tuple(owner: str, name: str, value: Any, kind: type, wanted: str) -> None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from ergonet._errors import CapabilityError
 from ergonet._numbers import Whole, like, plain, whole
 from ergonet._types import Count, Position, PRNGKey, Scalar
-from ergonet.hamiltonian.energy import is_divergent, total_energy
+from ergonet.hamiltonian.energy import acceptance, is_divergent, total_energy
 from ergonet.hamiltonian.integrator import AbstractIntegrator
 from ergonet.hamiltonian.metric import AbstractMetric, first_metric
 from ergonet.hamiltonian.microcanonical import MicrocanonicalPhase, uniform_direction
@@ -109,8 +109,7 @@ class Proposal(eqx.Module):
     @property
     def probability(self) -> Scalar:
         """min(1, exp(H_start - H_end)); 0 if the energy at the end is not finite."""
-        ratio = jnp.exp(self.energy_start - self.energy)
-        return jnp.where(jnp.isfinite(self.energy), jnp.minimum(1.0, ratio), 0.0)
+        return acceptance(self.energy_start, self.energy)
 
     def conclude(self, probability: Scalar, uniform: Scalar) -> tuple[State, TrajectoryInfo]:
         """The end if `uniform` is below the acceptance probability, otherwise the start; with diagnostics."""

@@ -22,6 +22,7 @@ from ergonet.draws.statistics import Statistic
 from ergonet.hamiltonian.box import Box
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.samplers.base import AbstractInfo, AbstractKernel, State, Tuning, WarmupNeeds
+from ergonet.samplers.delayed_rejection_hmc import DelayedRejectionHMC
 from ergonet.samplers.hmc import HMC, AbstractStatic
 from ergonet.samplers.mclmc import MCLMC
 from ergonet.samplers.nuts import NUTS
@@ -45,14 +46,15 @@ class ConstrainedHMC(AbstractKernel):
             lower: lower walls `[dim]`, or a number for all coordinates; -inf: no wall.
             upper: upper walls, likewise; inf: no wall.
             update: kernel whose trajectories are reflected: `hmc`, `nuts`, or a kernel of them with settings, such as
-                `NUTS(target_acceptance=0.9)`, or `XHMC`, `WindowedHMC`, `MALA`, `MAMS` or `MCLMC`.
+                `NUTS(target_acceptance=0.9)`, or `XHMC`, `DelayedRejectionHMC`, `WindowedHMC`, `MALA`, `MAMS` or
+                `MCLMC`.
 
         Raises:
             SettingError: a lower wall is not below the upper one, or a kernel has no such trajectories.
         """
         self.box = Box(lower, upper)
         chosen = _UPDATES[update]() if isinstance(update, str) and update in _UPDATES else update
-        if not isinstance(chosen, AbstractStatic | AbstractTreeKernel | WindowedHMC | MCLMC):
+        if not isinstance(chosen, AbstractStatic | AbstractTreeKernel | DelayedRejectionHMC | WindowedHMC | MCLMC):
             raise SettingError(
                 f"`ConstrainedHMC(update={shown(update)})` has no trajectories that walls can reflect. Use 'hmc', "
                 "'nuts', or a kernel such as `ergonet.XHMC()`, `WindowedHMC()`, `MALA()`, `MAMS()` or `MCLMC()`."

@@ -21,6 +21,7 @@ from ergonet._types import Array, Flag, Float, Position, PRNGKey, Scalar
 from ergonet.draws.statistics import Statistic
 from ergonet.hamiltonian.metric import AbstractMetric, DiagonalMetric, IdentityMetric
 from ergonet.samplers.base import AbstractInfo, AbstractKernel, State, Tuning, WarmupNeeds
+from ergonet.samplers.delayed_rejection_hmc import DelayedRejectionHMC
 from ergonet.samplers.hmc import HMC
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.tree import AbstractTreeKernel
@@ -31,7 +32,13 @@ from ergonet.target.contract import AbstractDensity, require
 from ergonet.target.views import WeightsGiven
 
 GIBBS_KEY = 0x6A09E667  # folded into the transition's key; larger than any counter used by the update
-_UPDATES = {"nuts": NUTS, "hmc": HMC, "xhmc": XHMC, "windowed": WindowedHMC}
+_UPDATES = {
+    "nuts": NUTS,
+    "hmc": HMC,
+    "delayed-rejection": DelayedRejectionHMC,
+    "xhmc": XHMC,
+    "windowed": WindowedHMC,
+}
 
 
 class GibbsTrajectory(eqx.Module):
@@ -102,7 +109,8 @@ class GibbsHMC(AbstractKernel):
         """Check and keep the settings.
 
         Args:
-            update: kernel for the weights: `nuts`, `hmc`, `xhmc`, `windowed`, or a kernel such as `HMC(num_steps=400)`.
+            update: kernel for the weights: `nuts`, `hmc`, `delayed-rejection`, `xhmc`, `windowed`, or a kernel such as
+                `HMC(num_steps=400)`.
             step_sizes: `adapted` (the metric of the update), or `curvature`, with which the update's `step_size` is
                 eta.
 
@@ -112,7 +120,7 @@ class GibbsHMC(AbstractKernel):
         if isinstance(update, str) and update not in _UPDATES:
             raise SettingError(f"`GibbsHMC(update={update!r})` is not known. {suggest(update, _UPDATES)}")
         chosen = _UPDATES[update]() if isinstance(update, str) else update
-        if not isinstance(chosen, AbstractTreeKernel | HMC | WindowedHMC):
+        if not isinstance(chosen, AbstractTreeKernel | HMC | DelayedRejectionHMC | WindowedHMC):
             known = ", ".join(_UPDATES)
             raise SettingError(f"`GibbsHMC(update=...)` must be a kernel of these: {known}; got {update!r}.")
         if isinstance(step_sizes, str) and step_sizes not in _STEP_SIZES:

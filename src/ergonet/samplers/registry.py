@@ -50,6 +50,7 @@ KERNELS: "Registry[AbstractKernel | AbstractMinibatchKernel]" = Registry(
         "hmc": "ergonet.samplers.hmc:HMC",
         "mams": "ergonet.samplers.mams:MAMS",
         "mclmc": "ergonet.samplers.mclmc:MCLMC",
+        "delayed-rejection": "ergonet.samplers.delayed_rejection_hmc:DelayedRejectionHMC",
         "windowed": "ergonet.samplers.windowed_hmc:WindowedHMC",
         "constrained": "ergonet.samplers.constrained:ConstrainedHMC",
         "mala": "ergonet.samplers.mala:MALA",

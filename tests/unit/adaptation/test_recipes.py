@@ -95,7 +95,9 @@ def test_tuning_that_rests_leaves_the_average_and_goes_on_from_there():
     assert 0.6 < samples.stats["acceptance_rate"].mean() < 0.98
 
 
-@pytest.mark.parametrize("make", [NUTS, ergonet.XHMC, HMC, ergonet.MAMS, WindowedHMC, MALA, RandomWalk])
+@pytest.mark.parametrize(
+    "make", [NUTS, ergonet.XHMC, HMC, ergonet.DelayedRejectionHMC, ergonet.MAMS, WindowedHMC, MALA, RandomWalk]
+)
 @pytest.mark.parametrize("aim", [0.0, 1.0])
 def test_no_kernel_takes_an_acceptance_at_the_end_of_its_range(make, aim):
     with pytest.raises(SettingError, match=rf"`{make.__name__}\(target_acceptance=...\)` must be between 0 and 1"):

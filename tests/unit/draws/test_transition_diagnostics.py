@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergonet import HMC, MALA, MAMS, NUTS, RandomWalk, Target, WindowedHMC, diagnostics
+from ergonet import HMC, MALA, MAMS, NUTS, DelayedRejectionHMC, RandomWalk, Target, WindowedHMC, diagnostics
 from ergonet.draws.statistics import FURTHEST
 from ergonet.samplers.base import run_transition
 from ergonet.trajectory.packing import packed_while_loop
@@ -14,6 +14,7 @@ from tests.sampling import draw, gaussian_target
 KERNELS = {
     "nuts": NUTS(step_size=0.8, max_doublings=4),
     "hmc": HMC(num_steps=5, step_size=0.8),
+    "delayed rejection": DelayedRejectionHMC(num_steps=5, step_size=0.8),
     "windowed": WindowedHMC(3, num_steps=5, step_size=0.8),
     "mams": MAMS(num_steps=5, step_size=0.8),
     "mala": MALA(step_size=0.8),
