@@ -5,60 +5,20 @@ fault has to be written anew: `tests/unit/test_faults_can_be_planted.py` says so
 """
 
 from tests.faults.fault import Fault
+from tests.faults.laws import OF_LAWS
 
-JOINT, BEGIN = "tests/laws/test_joint.py", "tests/laws/test_begin.py"
-INTEGERS, ORBITS = "tests/laws/test_doubling_on_integers.py", "tests/laws/test_doubling_on_orbits.py"
-FIXED, WINDOWED = "tests/laws/test_fixed_trajectory.py", "tests/laws/test_windowed.py"
-DELAYED = "tests/laws/test_delayed_trajectory.py"
 ESTIMATORS = "tests/unit/estimators/test_estimators.py"
 ENCODING, LIKELIHOODS = "tests/unit/datasets/test_encoding.py", "tests/unit/models/test_likelihoods.py"
-BOXES = "tests/laws/test_box.py"
 TEMPERED, SWEEPS = "tests/unit/models/test_tempered.py", "tests/unit/comparison/test_temperatures.py"
 
 FAULTS = (
-    # Five that no test of the first suite caught.
-    Fault(
-        "HMC always accepts where the probability is above 0.7",
-        "samplers/common.py",
-        "accepted = uniform < probability\n",
-        "accepted = uniform < jnp.where(probability > 0.7, 1.0, probability)\n",
-        (JOINT, "accepted_as_often and hmc and not direction and not gibbs"),
-    ),
-    Fault(
-        "the offset in a window is never its last place",
-        "samplers/windowed_hmc.py",
-        "jax.random.randint(window_key, (), 0, window)",
-        "jax.random.randint(window_key, (), 0, jnp.maximum(window - 1, 1))",
-        (BEGIN, "every_place"),
-    ),
-    Fault(
-        "Dynamical A and B never swap the order of the blocks",
-        "samplers/dynamical.py",
-        "hyperparameters_first=jax.random.bernoulli(key_order)",
-        "hyperparameters_first=jnp.zeros((), bool)",
-        (JOINT, "joint_distribution and dynamical"),
-    ),
-    Fault(
-        "the log slice level is 0.97 of what it should be",
-        "trajectory/selection.py",
-        "return jnp.log1p(-uniform)",
-        "return 0.97 * jnp.log1p(-uniform)",
-        (BEGIN, "level_of_a_slice"),
-    ),
+    *OF_LAWS,
     Fault(
         "the upper level of an interval is 2 % too low",
         "estimators/regressor.py",
         "levels=(0.5 - level / 2, 0.5 + level / 2)",
         "levels=(0.5 - level / 2, 0.98 * (0.5 + level / 2))",
         (ESTIMATORS, "both_tails"),
-    ),
-    # Ten common ones.
-    Fault(
-        "the accept step is dropped",
-        "samplers/common.py",
-        "accepted = uniform < probability\n",
-        "accepted = uniform < 2.0\n",
-        (FIXED, "state_moves"),
     ),
     Fault(
         "the sign of a Jacobian",
@@ -73,20 +33,6 @@ FAULTS = (
         "jax.random.loggamma(key, alpha / 2 + count / 2,",
         "jax.random.loggamma(key, alpha / 2 + count / 2 + 0.5,",
         ("tests/unit/models/prior/test_hierarchical.py", "given_weights_are_gamma"),
-    ),
-    Fault(
-        "a multinomial weight is off by 1 %",
-        "trajectory/selection.py",
-        "        return -energy_error\n",
-        "        return -1.01 * energy_error\n",
-        (INTEGERS, "balance_without_turns"),
-    ),
-    Fault(
-        "a factor of the noise is missing",
-        "samplers/stochastic/sgld.py",
-        "jnp.sqrt(2 * ",
-        "jnp.sqrt(",
-        ("tests/laws/test_minibatch_kernels.py", "sgld_is_discretized"),
     ),
     Fault(
         "a stale gradient after a Gibbs draw",
@@ -144,120 +90,6 @@ FAULTS = (
         "return lax.fori_loop(1, num_draws, add, jnp.zeros_like(values)) / num_draws",
         ("tests/unit/prediction/test_quantiles.py", "mixture"),
     ),
-    # Ten that the tests' helpers know.
-    Fault(
-        "a subtree always replaces the draw of the tree",
-        "trajectory/selection.py",
-        "return jnp.minimum(1.0, jnp.exp(log_subtree - log_tree))",
-        "return jnp.ones_like(log_tree)",
-        (INTEGERS, "balance_without_turns"),
-    ),
-    Fault(
-        "a subtree replaces the draw of the tree by the inverse ratio",
-        "trajectory/selection.py",
-        "jnp.exp(log_subtree - log_tree)",
-        "jnp.exp(log_tree - log_subtree)",
-        (INTEGERS, "balance_without_turns"),
-    ),
-    Fault(
-        "a leaf replaces the draw of its subtree too often",
-        "trajectory/selection.py",
-        "return jnp.exp(log_weight - log_total)",
-        "return jnp.minimum(1.0, 2 * jnp.exp(log_weight - log_total))",
-        (INTEGERS, "balance_without_turns"),
-    ),
-    Fault(
-        "states are weighed by e^+H",
-        "trajectory/selection.py",
-        "        return -energy_error\n",
-        "        return energy_error\n",
-        (INTEGERS, "balance_without_turns"),
-    ),
-    Fault(
-        "a slice has its states on the wrong side",
-        "trajectory/selection.py",
-        "jnp.where(threshold <= -energy_error, 0.0, -jnp.inf)",
-        "jnp.where(threshold <= energy_error, 0.0, -jnp.inf)",
-        (INTEGERS, "every_level"),
-    ),
-    Fault(
-        "a turn inside a subtree does not reject it",
-        "trajectory/doubling.py",
-        "rejected=divergent | turned_inside,",
-        "rejected=divergent,",
-        (INTEGERS, "random_turns"),
-    ),
-    Fault(
-        "a second proposal is accepted as if there had been no first",
-        "trajectory/delayed.py",
-        "balanced = jnp.where(way_back > 0, self._second_weight * way_back, 0.0)",
-        "balanced = self._second_weight",
-        (DELAYED, "integers"),
-    ),
-    Fault(
-        "the way back from a second proposal goes on forward",
-        "trajectory/delayed.py",
-        "turned = replace(at.phase, momentum=-at.phase.momentum)",
-        "turned = at.phase",
-        (DELAYED, "integers"),
-    ),
-    Fault(
-        "a way back is left out where it would have decided",
-        "trajectory/delayed.py",
-        "return self.uniform < self.probabilities[0] + self._second_weight",
-        "return self.uniform < self._second_weight",
-        (DELAYED, "one_uniform"),
-    ),
-    Fault(
-        "the first diverging proposal alone counts as a divergence",
-        "samplers/delayed_rejection_hmc.py",
-        "diverging = is_divergent(errors[0]) & is_divergent(errors[1])",
-        "diverging = is_divergent(errors[0])",
-        (DELAYED, "goes_on"),
-    ),
-    Fault(
-        "the windows' ratio is upside down",
-        "trajectory/windowed.py",
-        "jnp.exp(t.log_weights[1] - t.log_weights[0])",
-        "jnp.exp(t.log_weights[0] - t.log_weights[1])",
-        (WINDOWED, "balance_is_exact"),
-    ),
-    Fault(
-        "half kicks of the split leapfrog are whole",
-        "trajectory/split.py",
-        "momentum = phase.momentum - 0.5 * move * phase.gradient",
-        "momentum = phase.momentum - move * phase.gradient",
-        ("tests/laws/test_split_leapfrog.py", "volume or there_and_back"),
-    ),
-    Fault(
-        "a trajectory never goes backward",
-        "trajectory/doubling.py",
-        "jnp.where(forward == 1, step_size, -step_size)",
-        "step_size",
-        (ORBITS, "balance_along"),
-    ),
-    Fault(
-        "acceptance ignores the energy of the momentum",
-        "samplers/common.py",
-        "return acceptance(self.energy_start, self.energy)",
-        "return acceptance(self.start.potential, self.end.potential)",
-        (FIXED, "balances"),
-    ),
-    Fault(
-        "MAMS forgets the growth of the kinetic energy",
-        "hamiltonian/microcanonical.py",
-        "        return self.potential + self.kinetic_energy\n",
-        "        return self.potential\n",
-        (JOINT, "invariant and mams"),
-    ),
-    Fault(
-        "the direction of a microcanonical kernel is not uniform",
-        "hamiltonian/microcanonical.py",
-        "jax.random.normal(key, like.shape, like.dtype)))",
-        "jax.random.uniform(key, like.shape, like.dtype)))",
-        (JOINT, "invariant and mams"),
-    ),
-    # Tables.
     Fault(
         "an unseen category is taken for the first one",
         "datasets/encoding.py",
@@ -279,7 +111,6 @@ FAULTS = (
         "(whole.astype(np.int64) + 4) % 7",
         (ENCODING, "dates"),
     ),
-    # Likelihoods and weights of rows.
     Fault(
         "counts are not in the unit of their likelihood",
         "models/likelihoods/counts.py",
@@ -350,21 +181,6 @@ FAULTS = (
         "below + 0.5 * (reached - below)",
         ("tests/unit/prediction/test_distributions.py", "mixture"),
     ),
-    # Boxes, parts and their masses.
-    Fault(
-        "a wall does not turn the momentum",
-        "hamiltonian/box.py",
-        "jnp.where(turned, -momentum, momentum)",
-        "momentum",
-        (BOXES, ""),
-    ),
-    Fault(
-        "a wall stops the momentum under a dense metric",
-        "hamiltonian/box.py",
-        "(2 * sign * speed / jnp.sum(row * row))",
-        "(sign * speed / jnp.sum(row * row))",
-        (BOXES, ""),
-    ),
     Fault(
         "the error of a mass leaves out that of the proposals",
         "partition/bridge.py",
@@ -385,13 +201,6 @@ FAULTS = (
         "math.lgamma(units + 1) + units * signs",
         "math.lgamma(units + 1)",
         ("tests/unit/partition/test_copies.py", "symmetry"),
-    ),
-    Fault(
-        "microcanonical kicks gain half of the kinetic energy",
-        "hamiltonian/microcanonical.py",
-        "growth = (dim - 1) * ",
-        "growth = 0.5 * (dim - 1) * ",
-        (JOINT, "mams"),
     ),
     Fault(
         "the prior of a tempered posterior stays as it is",

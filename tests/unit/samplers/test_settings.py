@@ -66,7 +66,7 @@ def test_both_kernels_refuse(kernel, settings, complaint):
         (lambda: HMC(num_steps=0), r"`HMC\(num_steps=...\)` must be an integer of at least 1, got 0"),
         (lambda: HMC(num_steps=10**10), r"`HMC\(num_steps=...\)` must be at most 1073741824, got 10000000000"),
         (lambda: DelayedRejectionHMC(1.0), r"`DelayedRejectionHMC\(reduction=...\)` must be a finite number above 1"),
-        (lambda: DelayedRejectionHMC("4"), r"`DelayedRejectionHMC\(reduction=...\)` .* above 1, got '4'"),
+        (lambda: DelayedRejectionHMC(float("nan")), r"`DelayedRejectionHMC\(reduction=...\)` .* above 1, got nan"),
         (lambda: DelayedRejectionHMC(num_steps=0), r"`DelayedRejectionHMC\(num_steps=...\)`"),
         (lambda: DelayedRejectionHMC(integrator="frog"), r"`DelayedRejectionHMC\(integrator='frog'\)` is not known"),
         (lambda: WindowedHMC(10**10), r"`WindowedHMC\(window=...\)` must be at most 1073741824"),
