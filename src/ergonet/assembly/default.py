@@ -133,7 +133,8 @@ KERNEL: Final[Mapping[str, Any]] = {
     "target_acceptance": 0.9,  # a short warm-up settles steps that diverge at 0.8
 }
 ONE_LAYER_KERNEL: Final[Mapping[str, Any]] = {"name": USUAL_KERNEL, "metric": "diagonal", "target_acceptance": 0.9}
-LONG_KERNEL: Final[Mapping[str, Any]] = {**ONE_LAYER_KERNEL, "num_steps": 256, "target_acceptance": 0.95}
+SLOW_KERNEL: Final[Mapping[str, Any]] = {**ONE_LAYER_KERNEL, "name": "delayed-rejection"}
+LONG_KERNEL: Final[Mapping[str, Any]] = {**SLOW_KERNEL, "num_steps": 256, "target_acceptance": 0.95}
 FEWEST_INPUTS, FEW_INPUTS = 4, 16  # of few inputs, chains of one layer may be slow; of the fewest, gradients are cheap
 LITTLE_WORK, MUCH_WORK = 100_000, 200_000  # of a gradient, up to which slow chains have long trajectories; more draws
 OTHER_WORK: Final = 20  # for each row, in inputs
@@ -166,9 +167,10 @@ def default_for(table: Table) -> Default:
     of four layers stay in modes of their own, and are an ensemble of short chains that a warm start has taken there.
     With few inputs, or with many rows for each, the rows determine some directions much better than the scale of the
     outputs. Steps are short for their sake, and along that scale chains walk at random unless trajectories are long. A
-    short warm-up cannot see how slow that is, so the length is fixed where gradients are cheap enough. The target
-    acceptance is higher, so that fewer trajectories diverge where the scale is large. If the predictions have not
-    converged by then, these chains go on.
+    short warm-up cannot see how slow that is, so the length is fixed where gradients are cheap enough. Nor can it see
+    how short steps must be wherever a chain will come: where the scale is large, those that it found may diverge. So
+    the target acceptance is higher, and a rejected trajectory is followed by one of shorter steps. If the predictions
+    have not converged by then, these chains go on.
 
     How sure a classification may be depends on how clean its labels are, which no prior knows; so what it states has a
     temperature and label noise, from rows that were left out.
@@ -194,8 +196,10 @@ def default_for(table: Table) -> Default:
 
 
 def _one_layer_kernel(table: Table) -> Mapping[str, Any]:
+    if not _is_slow(table):
+        return ONE_LAYER_KERNEL
     most_work = MUCH_WORK if table.num_inputs <= FEWEST_INPUTS else LITTLE_WORK
-    return LONG_KERNEL if _is_slow(table) and _work(table) <= most_work else ONE_LAYER_KERNEL
+    return LONG_KERNEL if _work(table) <= most_work else SLOW_KERNEL
 
 
 def _is_slow(table: Table) -> bool:

@@ -219,10 +219,10 @@ def _steps(kernel: Any) -> int:
     """Gradients of a transition, as far as the settings say."""
     if isinstance(kernel, AbstractTreeKernel):
         return 2**kernel.max_doublings - 1
-    own = getattr(kernel, "update", None)
+    own = getattr(kernel, "update", getattr(kernel, "static", None))
     if isinstance(own, AbstractKernel):
         return _steps(own)
-    return getattr(kernel, "num_steps", 1) or SHORT
+    return int(getattr(kernel, "num_steps", 1) or SHORT)
 
 
 def _replicas(target: Any, kernel: Any, num_replicas: int, num_steps: int, seed: int) -> Replicas:

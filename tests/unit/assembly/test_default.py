@@ -214,24 +214,27 @@ def test_logits_have_the_scale_of_a_prior_that_knows_the_width():
 
 @pytest.mark.parametrize("task", ["classification", "count"])
 @pytest.mark.parametrize(
-    ("rows", "inputs", "is_long"),
+    ("rows", "inputs", "is_slow", "is_long"),
     [
-        (60, 16, True),
-        (849, 17, False),
-        (2777, 16, True),
-        (2778, 16, False),
-        (1000, 20, True),
-        (4000, 5, True),
-        (4001, 5, False),
-        (4167, 4, True),
-        (8333, 4, True),
-        (8334, 4, False),
+        (60, 16, True, True),
+        (849, 17, False, False),
+        (850, 17, True, True),
+        (2777, 16, True, True),
+        (2778, 16, True, False),
+        (1000, 20, True, True),
+        (4000, 5, True, True),
+        (4001, 5, True, False),
+        (4167, 4, True, True),
+        (8333, 4, True, True),
+        (8334, 4, True, False),
     ],
 )
-def test_one_layer_has_long_trajectories_with_few_inputs_or_many_rows_for_each_unless_gradients_are_slow(
-    task, rows, inputs, is_long
+def test_one_layer_has_delayed_rejection_and_long_trajectories_with_few_inputs_or_many_rows_for_each(
+    task, rows, inputs, is_slow, is_long
 ):
+    """The trajectories are long only where gradients are cheap."""
     kernel = default_for(Table(task, rows, inputs)).kernel
+    assert kernel["name"] == ("delayed-rejection" if is_slow else "hmc")
     assert (kernel.get("num_steps"), kernel["target_acceptance"]) == ((256, 0.95) if is_long else (None, 0.9))
 
 

@@ -7,11 +7,26 @@ import pytest
 from scipy.stats import norm
 from typer.testing import CliRunner
 
-from ergonet import HMC, MCLMC, MLP, BayesianNetwork, ConstrainedHMC, Target, checking, likelihoods, plots, priors
+from ergonet import (
+    HMC,
+    MCLMC,
+    MLP,
+    NUTS,
+    BayesianNetwork,
+    ConstrainedHMC,
+    DelayedRejectionHMC,
+    GibbsHMC,
+    Target,
+    WindowedHMC,
+    checking,
+    likelihoods,
+    plots,
+    priors,
+)
 from ergonet._errors import CapabilityError, SettingError, StartError
 from ergonet.assembly.settings import resolve
 from ergonet.checking import p_values
-from ergonet.checking.check import _finite, _share_not_finite
+from ergonet.checking.check import SHORT, _finite, _share_not_finite, _steps
 from ergonet.cli import checking as command
 from ergonet.cli.main import app
 from ergonet.plots import canvas
@@ -132,6 +147,13 @@ def test_the_command_prints_a_verdict_and_draws_it(tmp_path, capsys):
     assert command.run(settings, rows=20, long=False, out=str(tmp_path / "check.png"), overwrite=False)
     assert "Passes: p = " in capsys.readouterr().out
     assert (tmp_path / "check.png").stat().st_size > 5000
+
+
+def test_the_time_of_a_transition_is_that_of_its_steps():
+    of_nine = {"num_steps": 9}
+    kernels = HMC(**of_nine), WindowedHMC(2, **of_nine), DelayedRejectionHMC(**of_nine), GibbsHMC(HMC(**of_nine))
+    assert [_steps(kernel) for kernel in kernels] == [9] * 4
+    assert [_steps(kernel) for kernel in (HMC(), WindowedHMC(2), NUTS(max_doublings=3))] == [SHORT, SHORT, 7]
 
 
 def test_trees_are_cut_wherever_they_are():
