@@ -21,10 +21,10 @@ class Record:
     Attributes:
         positions: `[chain, draw, dim]`, a NumPy array or a lazy Zarr array.
         stats: statistics `[chain, draw]` by name: lp, step_size and gradients, and those that the kernel declares:
-            acceptance_rate, diverging, nonfinite, moved, energy_error, max_energy_error, n_steps, energy, tree_depth. A
-            minibatch kernel has lp (minus the mean minibatch potential over the steps of a draw), gradients, step_size,
-            weight, nonfinite, kinetic_temperature, clipped and acceptance_rate. Statistics that a kernel does not have
-            are absent.
+            acceptance_rate, diverging, nonfinite, moved, energy_error, max_energy_error, n_steps, energy, tree_depth,
+            n_proposals. A minibatch kernel has lp (minus the mean minibatch potential over the steps of a draw),
+            gradients, step_size, weight, nonfinite, kinetic_temperature, clipped and acceptance_rate. Statistics that a
+            kernel does not have are absent.
         warmup_stats: the same statistics for the warm-up.
         seconds: wall-clock seconds of `setup`, `compile`, `warmup`, `sampling` and `total`, and of a `warm_start`.
         gradients: number of potential gradients of all chains in `warmup` and `sampling`, and in a `warm_start`, whose

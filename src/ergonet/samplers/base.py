@@ -68,7 +68,8 @@ class AbstractInfo(AbstractDiagnostics):
 
     Attributes:
         gradients: number of potential gradients of the transition.
-        diverging: whether an energy error was above 1000 or not finite; see `random_walk.py` for random walks.
+        diverging: whether an energy error was above 1000 or not finite; see `random_walk.py` for random walks, and
+            `delayed_rejection_hmc.py` for two proposals.
         nonfinite: whether some energy was not finite.
         moved: whether the position changed.
     """
