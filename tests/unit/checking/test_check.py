@@ -150,7 +150,7 @@ def test_the_command_prints_a_verdict_and_draws_it(tmp_path, capsys):
 
 
 def test_the_time_of_a_transition_is_that_of_its_steps():
-    of_nine = {"num_steps": 9}
+    of_nine: dict[str, Any] = {"num_steps": 9}
     kernels = HMC(**of_nine), WindowedHMC(2, **of_nine), DelayedRejectionHMC(**of_nine), GibbsHMC(HMC(**of_nine))
     assert [_steps(kernel) for kernel in kernels] == [9] * 4
     assert [_steps(kernel) for kernel in (HMC(), WindowedHMC(2), NUTS(max_doublings=3))] == [SHORT, SHORT, 7]
