@@ -36,9 +36,14 @@ class Entry:
         """The module's name."""
         return self.home.partition(":")[0]
 
+    @property
+    def attribute(self) -> str:
+        """What it is called there, such as the name of a class, by which readers know it."""
+        return self.home.partition(":")[2]
+
     def load(self) -> Any:
         """The object, imported."""
-        return getattr(importlib.import_module(self.module), self.home.partition(":")[2])
+        return getattr(importlib.import_module(self.module), self.attribute)
 
 
 class Registry(Generic[T]):

@@ -16,6 +16,7 @@ from ergonet.hamiltonian.phase import phase_at
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers.base import Tuning
 from ergonet.trajectory.delayed import Delayed
+from tests.laws.static import coupled, integers
 
 REDUCTION = 2.0
 
@@ -29,11 +30,6 @@ class Hop(Composition):
 
     def step(self, target, metric, step_size, phase):
         return phase_at(target, phase.position + step_size * phase.momentum, phase.momentum)
-
-
-def integers(energies):
-    table = jnp.asarray(energies)
-    return Target.from_logdensity(lambda q: -table[jnp.round(q[0]).astype(jnp.int32)], jnp.zeros(1))
 
 
 def kernel_with(steps):
@@ -94,10 +90,6 @@ def test_balance_on_integers_with_planted_divergences(num_steps):
         np.testing.assert_allclose(flow, flow.T, rtol=0, atol=1e-12 * flow.max())
         assert np.count_nonzero(matrix) > size / 5
     assert np.all(matrices.sum(axis=(0, 2)) <= 1 + 1e-14)
-
-
-def coupled(q):
-    return -0.25 * jnp.sum(q**4) - 0.5 * jnp.sum(q) ** 2
 
 
 @pytest.mark.parametrize("name", ["leapfrog", "minimal-norm"])

@@ -17,6 +17,7 @@ from ergonet.hamiltonian.phase import Phase, phase_at
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers.base import Tuning
 from ergonet.trajectory.fixed import Fixed
+from tests.laws.static import coupled, integers
 
 
 class Shift(Composition):
@@ -28,11 +29,6 @@ class Shift(Composition):
 
     def step(self, target, metric, step_size, phase):
         return phase_at(target, phase.position + jnp.sign(step_size) * phase.momentum, phase.momentum)
-
-
-def integers(energies):
-    table = jnp.asarray(energies)
-    return Target.from_logdensity(lambda q: -table[jnp.round(q[0]).astype(jnp.int32)], jnp.zeros(1))
 
 
 @eqx.filter_jit
@@ -112,10 +108,6 @@ def test_a_missing_accept_step_is_caught():
     weights = np.array([np.exp(-energies[place]) for place, _ in states])
     flow = weights[:, None] * matrix[:, :-1]
     assert np.max(np.abs(flow - flow.T)) > 0.1 * flow.max()
-
-
-def coupled(q):
-    return -0.25 * jnp.sum(q**4) - 0.5 * jnp.sum(q) ** 2
 
 
 @pytest.mark.parametrize("name", INTEGRATORS.names())

@@ -383,5 +383,5 @@ def in_words(name: str) -> str:
     parts = [] if network.hidden is None else [f"{'-'.join(map(str, network.hidden))} {network.activation or ''} units"]
     parts += [f"{prior['name']}({prior['scale']:g}) prior"] if prior else []
     counts = f"{run.num_chains} chains x ({run.num_warmup} + {run.num_draws})"
-    parts += [f"{kernel['name'].upper()}, {counts}"] if kernel else []
+    parts += [f"{KERNELS.entry(kernel['name']).attribute}, {counts}"] if kernel else []
     return "; ".join(" ".join(part.split()) for part in parts) or "the default"

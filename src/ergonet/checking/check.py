@@ -16,7 +16,7 @@ from ergonet.checking import p_values
 from ergonet.checking.joint import AbstractJoint, NetworkJoint, draw_all
 from ergonet.checking.replicas import SEARCH_STEPS, SHORT, Replicas
 from ergonet.samplers.base import AbstractKernel
-from ergonet.samplers.hmc import HMC
+from ergonet.samplers.hmc import HMC, AbstractAroundHMC
 from ergonet.samplers.stochastic.base import AbstractMinibatchKernel
 from ergonet.samplers.tree import AbstractTreeKernel
 
@@ -219,7 +219,9 @@ def _steps(kernel: Any) -> int:
     """Gradients of a transition, as far as the settings say."""
     if isinstance(kernel, AbstractTreeKernel):
         return 2**kernel.max_doublings - 1
-    own = getattr(kernel, "update", getattr(kernel, "static", None))
+    if isinstance(kernel, AbstractAroundHMC):
+        return _steps(kernel.static)
+    own = getattr(kernel, "update", None)
     if isinstance(own, AbstractKernel):
         return _steps(own)
     return int(getattr(kernel, "num_steps", 1) or SHORT)

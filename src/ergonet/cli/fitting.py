@@ -24,6 +24,7 @@ from ergonet.cli.loading import name_of
 from ergonet.datasets import registry
 from ergonet.runs.claiming import claim_run
 from ergonet.runs.directory import RunDirectory
+from ergonet.samplers.registry import KERNELS
 
 if TYPE_CHECKING:
     from ergonet.datasets.dataset import Dataset
@@ -243,7 +244,7 @@ def _header(settings: Settings, dataset: "Dataset", model: Any, chosen: list[str
     return (
         f"{dataset.name}: {dataset.task}, {len(dataset.x_train)} training rows, {held}. "
         f"Network {units}, {settings.network.activation}, {model.dim} parameters. "
-        f"{str(settings.kernel['name']).upper()}{started}, {plural(run.num_chains, 'chain')} x "
+        f"{KERNELS.entry(settings.kernel['name']).attribute}{started}, {plural(run.num_chains, 'chain')} x "
         f"({run.num_warmup} warm-up + {draws} draws).{by_table}"
     )
 

@@ -13,6 +13,7 @@ from ergonet.datasets.preprocessing import Preprocessing
 from ergonet.diagnostics.finding import FALLBACK, UNTIL
 from ergonet.draws.samples import Samples
 from ergonet.draws.versions import versions
+from ergonet.samplers.registry import KERNELS
 
 
 def metrics_of(
@@ -47,7 +48,7 @@ def metrics_of(
         "num_test": 0,
         "num_features": len(preprocessing.encoded_names),
         "dim": int(samples.positions.shape[2]),
-        "kernel": str(settings.kernel["name"]).upper(),
+        "kernel": KERNELS.entry(settings.kernel["name"]).attribute,
         "num_chains": samples.num_chains,
         "num_warmup": settings.run.num_warmup,
         "num_draws": samples.num_draws,

@@ -22,12 +22,10 @@ from ergonet.draws.statistics import Statistic
 from ergonet.hamiltonian.box import Box
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.samplers.base import AbstractInfo, AbstractKernel, State, Tuning, WarmupNeeds
-from ergonet.samplers.delayed_rejection_hmc import DelayedRejectionHMC
-from ergonet.samplers.hmc import HMC, AbstractStatic
+from ergonet.samplers.hmc import HMC, AbstractAroundHMC, AbstractStatic
 from ergonet.samplers.mclmc import MCLMC
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.tree import AbstractTreeKernel
-from ergonet.samplers.windowed_hmc import WindowedHMC
 from ergonet.target.contract import AbstractDensity
 
 _UPDATES = {"hmc": HMC, "nuts": NUTS}
@@ -54,7 +52,7 @@ class ConstrainedHMC(AbstractKernel):
         """
         self.box = Box(lower, upper)
         chosen = _UPDATES[update]() if isinstance(update, str) and update in _UPDATES else update
-        if not isinstance(chosen, AbstractStatic | AbstractTreeKernel | DelayedRejectionHMC | WindowedHMC | MCLMC):
+        if not isinstance(chosen, AbstractStatic | AbstractAroundHMC | AbstractTreeKernel | MCLMC):
             raise SettingError(
                 f"`ConstrainedHMC(update={shown(update)})` has no trajectories that walls can reflect. Use 'hmc', "
                 "'nuts', or a kernel such as `ergonet.XHMC()`, `WindowedHMC()`, `MALA()`, `MAMS()` or `MCLMC()`."

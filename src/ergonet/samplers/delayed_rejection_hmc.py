@@ -6,26 +6,22 @@ can then be as long as most of the posterior allows: in a narrow region, where l
 short ones instead of staying where it is. A rejected proposal costs up to two more trajectories. Reference: Modi2024.
 """
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ergonet._numbers import Whole, real
-from ergonet._types import Array, Flag, Int, Position, PRNGKey, Scalar
+from ergonet._numbers import real
+from ergonet._types import Array, Flag, Int, PRNGKey
 from ergonet.draws.statistics import SUM, Statistic, statistic, statistics
 from ergonet.hamiltonian.energy import is_divergent
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
-from ergonet.samplers.base import AbstractKernel, State, TrajectoryInfo, Tuning, WarmupNeeds
-from ergonet.samplers.hmc import HMC
+from ergonet.samplers.base import State, TrajectoryInfo, Tuning
+from ergonet.samplers.hmc import HMC, AbstractAroundHMC
 from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.delayed import Delayed, DelayedTrajectory
-
-LEAST_REDUCTION = 1.0  # with it, the second proposal is the first, which has been rejected
 
 
 class DelayedRejectionInfo(TrajectoryInfo):
@@ -41,7 +37,7 @@ class DelayedRejectionInfo(TrajectoryInfo):
     num_proposals: Int[Array, "..."] = statistic("n_proposals", np.int32, SUM)
 
 
-class DelayedRejectionHMC(AbstractKernel):
+class DelayedRejectionHMC(AbstractAroundHMC):
     """Static Hamiltonian Monte Carlo with delayed rejection; see the module's docstring for the transition."""
 
     static: HMC
@@ -77,7 +73,7 @@ class DelayedRejectionHMC(AbstractKernel):
             SettingError: a setting is out of range.
         """
         owner = type(self).__name__
-        check.require_above(owner, "reduction", reduction, LEAST_REDUCTION)
+        check.require_above(owner, "reduction", reduction, 1.0)
         check.require_adapted(owner, step_size, metric, target_acceptance)
         check.require_length(owner, num_steps, step_jitter, length_jitter)
         steps = INTEGRATORS.resolve(integrator, owner=owner)
@@ -92,20 +88,8 @@ class DelayedRejectionHMC(AbstractKernel):
         )
         self.trajectory = Delayed(steps, real(reduction))
 
-    @property
-    def length(self) -> Whole | None:
-        """Number of steps of a trajectory; None: learned."""
-        return self.static.length
-
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(DelayedRejectionInfo)
-
-    @property
-    def evaluate(self) -> Callable[[AbstractDensity, Position], State]:
-        return self.static.evaluate
-
-    def state_at(self, target: AbstractDensity, evaluated: State) -> State:
-        return self.static.state_at(target, evaluated)
 
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> DelayedTrajectory:
         drawn = self.static.draw_trajectory(key, state, tuning)
@@ -144,12 +128,3 @@ class DelayedRejectionHMC(AbstractKernel):
             num_proposals=jnp.where(is_first, 1, 2),
         )
         return State(position=chosen.position, potential=chosen.potential, gradient=chosen.gradient), info
-
-    def tuning(self, target: AbstractDensity, position: Position) -> Tuning:
-        return self.static.tuning(target, position)
-
-    def warmup(self) -> WarmupNeeds:
-        return self.static.warmup()
-
-    def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
-        return self.static.probe(key, target, state, tuning)

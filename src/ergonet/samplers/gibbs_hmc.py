@@ -22,7 +22,7 @@ from ergonet.draws.statistics import Statistic
 from ergonet.hamiltonian.metric import AbstractMetric, DiagonalMetric, IdentityMetric
 from ergonet.samplers.base import AbstractInfo, AbstractKernel, State, Tuning, WarmupNeeds
 from ergonet.samplers.delayed_rejection_hmc import DelayedRejectionHMC
-from ergonet.samplers.hmc import HMC
+from ergonet.samplers.hmc import HMC, AbstractAroundHMC
 from ergonet.samplers.nuts import NUTS
 from ergonet.samplers.tree import AbstractTreeKernel
 from ergonet.samplers.windowed_hmc import WindowedHMC
@@ -120,7 +120,7 @@ class GibbsHMC(AbstractKernel):
         if isinstance(update, str) and update not in _UPDATES:
             raise SettingError(f"`GibbsHMC(update={update!r})` is not known. {suggest(update, _UPDATES)}")
         chosen = _UPDATES[update]() if isinstance(update, str) else update
-        if not isinstance(chosen, AbstractTreeKernel | HMC | DelayedRejectionHMC | WindowedHMC):
+        if not isinstance(chosen, AbstractTreeKernel | HMC | AbstractAroundHMC):
             known = ", ".join(_UPDATES)
             raise SettingError(f"`GibbsHMC(update=...)` must be a kernel of these: {known}; got {update!r}.")
         if isinstance(step_sizes, str) and step_sizes not in _STEP_SIZES:

@@ -10,6 +10,7 @@ space. References: Neal2011; Lau2018, Algorithm 1 and section 2.1; Ask2022, Algo
 """
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -17,14 +18,21 @@ import jax
 import jax.numpy as jnp
 
 from ergonet._numbers import Whole, like, optional_integer, optional_real, real
-from ergonet._types import Count, Flag, PRNGKey, Scalar
+from ergonet._types import Count, Flag, Position, PRNGKey, Scalar
 from ergonet.draws.statistics import Statistic, statistics
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.phase import Phase, with_force
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
-from ergonet.samplers.base import AbstractProposalInfo, State, TrajectoryInfo, Tuning
+from ergonet.samplers.base import (
+    AbstractKernel,
+    AbstractProposalInfo,
+    State,
+    TrajectoryInfo,
+    Tuning,
+    WarmupNeeds,
+)
 from ergonet.samplers.common import AbstractAdaptedKernel, Proposal, refresh
 from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.fixed import AnyPhase, Fixed, FixedTrajectory
@@ -176,3 +184,29 @@ class HMC(AbstractStaticHMC):
         self.metric = metric
         self.target_acceptance = real(target_acceptance)
         self.trajectory = Fixed(INTEGRATORS.resolve(integrator, owner="HMC"))
+
+
+class AbstractAroundHMC(AbstractKernel):
+    """A kernel that makes something else of static trajectories, and tunes them as `HMC` does.
+
+    Attributes:
+        static: draws the trajectories, and has their settings.
+    """
+
+    static: eqx.AbstractVar[HMC]
+
+    @property
+    def evaluate(self) -> Callable[[AbstractDensity, Position], State]:
+        return self.static.evaluate
+
+    def state_at(self, target: AbstractDensity, evaluated: State) -> State:
+        return self.static.state_at(target, evaluated)
+
+    def tuning(self, target: AbstractDensity, position: Position) -> Tuning:
+        return self.static.tuning(target, position)
+
+    def warmup(self) -> WarmupNeeds:
+        return self.static.warmup()
+
+    def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
+        return self.static.probe(key, target, state, tuning)

@@ -6,7 +6,6 @@ e^-H. Averaging over a window smooths the energy error, so larger steps are acce
 of the whole trajectory draws from all of its states. References: Neal1994; Lau2018, section 2.2.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import jax
@@ -15,16 +14,16 @@ from jax import lax
 
 from ergonet._errors import SettingError
 from ergonet._numbers import integer, whole
-from ergonet._types import Flag, Position, PRNGKey, Scalar
+from ergonet._types import Flag, PRNGKey
 from ergonet.draws.statistics import Statistic, statistics
 from ergonet.hamiltonian.integrator import Composition
 from ergonet.hamiltonian.metric import AbstractMetric
 from ergonet.hamiltonian.phase import with_force
 from ergonet.hamiltonian.registry import INTEGRATORS
 from ergonet.samplers import _settings as check
-from ergonet.samplers.base import AbstractKernel, State, TrajectoryInfo, Tuning, WarmupNeeds
+from ergonet.samplers.base import State, TrajectoryInfo, Tuning, WarmupNeeds
 from ergonet.samplers.common import refresh
-from ergonet.samplers.hmc import HMC
+from ergonet.samplers.hmc import HMC, AbstractAroundHMC
 from ergonet.target.contract import AbstractDensity
 from ergonet.trajectory.uniforms import key_words
 from ergonet.trajectory.windowed import FIRST, LAST, START, Windowed, WindowedTrajectory
@@ -32,7 +31,7 @@ from ergonet.trajectory.windowed import FIRST, LAST, START, Windowed, WindowedTr
 WINDOW_KEY = 0x3C6EF372  # folded into the transition's key, so that all other draws are those of static HMC
 
 
-class WindowedHMC(AbstractKernel):
+class WindowedHMC(AbstractAroundHMC):
     """Windowed Hamiltonian Monte Carlo; see the module's docstring for the transition."""
 
     window: int
@@ -93,13 +92,6 @@ class WindowedHMC(AbstractKernel):
     def statistics(self) -> tuple[Statistic, ...]:
         return statistics(TrajectoryInfo)
 
-    @property
-    def evaluate(self) -> Callable[[AbstractDensity, Position], State]:
-        return self.static.evaluate
-
-    def state_at(self, target: AbstractDensity, evaluated: State) -> State:
-        return self.static.state_at(target, evaluated)
-
     def begin(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> WindowedTrajectory:
         lengths = self.static.draw_trajectory(key, state, tuning)
         window = whole(self.window)
@@ -140,11 +132,5 @@ class WindowedHMC(AbstractKernel):
         )
         return State(position=position, potential=potential, gradient=gradient), info
 
-    def tuning(self, target: AbstractDensity, position: Position) -> Tuning:
-        return self.static.tuning(target, position)
-
     def warmup(self) -> WarmupNeeds:
-        return replace(self.static.warmup(), fewest_steps=self.window - 1)
-
-    def probe(self, key: PRNGKey, target: AbstractDensity, state: State, tuning: Tuning) -> Scalar:
-        return self.static.probe(key, target, state, tuning)
+        return replace(super().warmup(), fewest_steps=self.window - 1)

@@ -12,6 +12,7 @@ from ergonet.assembly.settings import DataSettings, Settings, in_words, merge, r
 from ergonet.assembly.settings_file import read_settings_file
 from ergonet.datasets.registry import names
 from ergonet.runs.toml import to_toml
+from ergonet.samplers.registry import KERNELS
 
 
 @pytest.mark.parametrize("source", ["digits", "table.csv"])
@@ -134,6 +135,7 @@ def test_defaults_are_settings_and_have_words():
             assert "-".join(map(str, own["network"]["hidden"])) in in_words(name)
         if "run" in own:
             assert f"({own['run']['num_warmup']} + {own['run']['num_draws']})" in in_words(name)
+            assert f"{KERNELS.load(own['kernel']['name']).__name__}, " in in_words(name)
     assert in_words("digits") == "the default"
     assert {table for one in BUILT_IN.values() for table in one} <= {one.name for one in dataclasses.fields(Settings)}
     assert DataSettings().target == ()

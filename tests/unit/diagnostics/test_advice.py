@@ -30,6 +30,7 @@ PROBLEMS = [
     ({"divergences": 12}, r"12 of 2000 transitions \(0.6 %\) diverged.*\(now 0.8\) to 0.9 or 0.95, or use"),
     ({"divergences": 12, "target_acceptance": 0.9}, r"\(now 0.9\) to 0.95 or 0.99, or use"),
     ({"divergences": 12, "target_acceptance": 0.99, "mean_acceptance": 0.99}, r"Use a smaller step size, or"),
+    ({"divergences": 1995}, r"1995 of 2000 transitions \(100 %\) diverged"),
     ({"divergences": 12, "target_acceptance": None}, r"diverged.* Use a smaller step size, or"),
     ({"nonfinite": 3}, r"3 of 2000 transitions \(0.15 %\).*not finite.*Standardize"),
     ({"mean_kinetic_temperature": 2.4}, r"kinetic temperature is 2.40 .* too wide. Lower the learning rate"),
