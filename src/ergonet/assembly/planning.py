@@ -237,6 +237,12 @@ def measured_rate(
     return watch.rate
 
 
+def chain_rate(target: "AbstractTarget", kernel: "AbstractKernel", run: RunSettings, *, until: float) -> float | None:
+    """Transitions per second of one of as many chains as run at a time; None if not one fits in the time."""
+    rate = measured_rate(target, kernel, run, until=until)
+    return None if rate is None else rate / _probed(run)
+
+
 def _probed(run: RunSettings) -> int:
     """Chains of a probe: those that run at a time, since others would only wait for them."""
     count = run.num_chains or FEWEST_MEMBERS

@@ -3,8 +3,9 @@
 A posterior average may be too sure or, where labels are clean, not sure enough, and neither the training rows nor the
 prior can tell (Guo2017, and Wenzel2020 for the same in other words). So each part of the rows is predicted by one
 short chain given the others, and both are chosen by the log probabilities of all of them. These chains
-run the programs of the fit, which a chain of a single draw compiles first, outside the time that they may take. The
-draws of the fit do not depend on it.
+run the programs of the fit, which a chain of a single draw compiles first, outside the time that they may take. With
+too little time for them, their trajectories are shorter, and if need be there are fewer: chains that end before they
+have a draw would leave probabilities as they are, which costs more. The draws of the fit do not depend on it.
 
 The rows of a part follow each other in the table, class by class. Neighbors may be alike (by one writer, of one day),
 and a row whose neighbors are left out with it is predicted as rows of somebody else, or of another day, will be. Then
@@ -19,14 +20,16 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from ergonet._errors import ErgonetError, Terminated, TimeLimitError
 from ergonet._keys import derived_seed
+from ergonet._numbers import integer
 from ergonet.assembly.default import CROSS_VALIDATION
-from ergonet.assembly.planning import shortest_warm_start
+from ergonet.assembly.planning import chain_rate, shortest_warm_start
 from ergonet.assembly.settings import RunSettings, Settings
 from ergonet.execution.threads import num_cores, worker_pool
 from ergonet.models.leaving_out import without
@@ -35,6 +38,7 @@ from ergonet.models.weighting import Weighted
 from ergonet.prediction.predictive import predict
 from ergonet.prediction.recalibration import FEWEST_ROWS, ClassCalibration, recalibrate_classes
 from ergonet.samplers.base import AbstractKernel
+from ergonet.samplers.delayed_rejection_hmc import DelayedRejectionHMC
 
 if TYPE_CHECKING:
     from ergonet.draws.samples import Samples
@@ -43,7 +47,10 @@ NUM_FOLDS, NUM_LONG_FOLDS = 5, 3
 ONE_FOLD_ABOVE = 5000  # rows: a part of them is enough to find two numbers
 NUM_ORDERS = 99  # with which that of the table is compared
 MOST_WARMUP, MOST_DRAWS = 150, 100
+FEWEST_WARMUP, FEWEST_DRAWS = 20, 10
+FEWEST_STEPS = 16  # to which trajectories are shortened before there are fewer
 TIME_SHARE = 0.25  # of the time left
+USED_SHARE = 0.6  # of the time of a chain: it has a warm start, too, and later transitions may take longer
 LEAST_LIMIT = 1e-3  # seconds
 FOLDS = 0x466F6C64  # purpose of their seeds
 INTERRUPTS = {"Ctrl-C": KeyboardInterrupt, "SIGTERM": Terminated}  # by what has stopped a chain
@@ -60,6 +67,35 @@ class Found:
 
     calibration: ClassCalibration | None
     sentence: str
+
+
+@dataclasses.dataclass(frozen=True)
+class _Chain:
+    """The kernel of a chain; its lengths and warm start, as `sample` takes them."""
+
+    kernel: AbstractKernel
+    lengths: Mapping[str, Any]
+
+    def within(self, most: int) -> "_Chain":
+        """This chain if it has no more than so many transitions; else one that takes about as long as these."""
+        counts = {name: self.lengths[name] for name in ("num_warmup", "num_draws")}
+        share, kernel = most / sum(counts.values()), self.kernel
+        length = _num_steps(kernel)
+        if share < 1 and length is not None and length > FEWEST_STEPS:
+            shorter = max(FEWEST_STEPS, int(share * length))
+            kernel, share = eqx.tree_at(_num_steps, kernel, integer(shorter)), share * length / shorter
+        if share < 1:
+            fewest = FEWEST_WARMUP, FEWEST_DRAWS
+            counts = {
+                name: min(count, max(least, int(share * count)))
+                for (name, count), least in zip(counts.items(), fewest, strict=True)
+            }
+        return _Chain(kernel, {**self.lengths, **counts})
+
+
+def _num_steps(kernel: Any) -> Any:
+    """The length of a kernel's trajectories; None: it is learned, has to suit a window, or there is none."""
+    return getattr(kernel.static if isinstance(kernel, DelayedRejectionHMC) else kernel, "num_steps", None)
 
 
 def settled(
@@ -99,20 +135,24 @@ def cross_validated(
     chosen = _folds(inputs, labels)
     began = time.perf_counter()
 
-    def predicted(number: int, lengths: Mapping[str, Any], limit: float | None) -> np.ndarray:
+    def predicted(number: int, chain: _Chain, limit: float | None) -> np.ndarray:
         seed = derived_seed(derived_seed(run.seed, FOLDS), number)
-        samples = _sampled(without(posterior, chosen[number]), kernel, lengths, seed=seed, time_limit=limit)
+        samples = _sampled(without(posterior, chosen[number]), chain, seed=seed, time_limit=limit)
         return predict(samples, inputs[chosen[number]], model=posterior.model).mean
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # these chains only judge how sure predictions are
-            predicted(0, _shortest(run), seconds)  # which compiles
-            left = None if seconds is None else max(seconds - (time.perf_counter() - began), 0.0)
-            turns = math.ceil(len(chosen) / num_cores())
-            each = None if left is None else max(TIME_SHARE * left / turns, LEAST_LIMIT)
+            predicted(0, _Chain(kernel, _shortest(run)), seconds)  # which compiles
+            chain, each = _Chain(kernel, _short(run)), None
+            if seconds is not None:
+                left = max(seconds - (time.perf_counter() - began), 0.0)
+                each = max(TIME_SHARE * left / math.ceil(len(chosen) / num_cores()), LEAST_LIMIT)
+                until = time.perf_counter() + TIME_SHARE * left
+                rate = chain_rate(without(posterior, chosen[0]), kernel, run, until=until)
+                chain = chain if rate is None else chain.within(int(USED_SHARE * each * rate))
             with worker_pool(num_cores()) as pool:
-                parts = list(pool.map(lambda number: predicted(number, _short(run), each), range(len(chosen))))
+                parts = list(pool.map(lambda number: predicted(number, chain, each), range(len(chosen))))
     except TimeLimitError:
         return Found(None, "Probabilities stay as they are: the time limit leaves no time for cross-validation.")
     except ErgonetError as error:
@@ -182,11 +222,18 @@ def _shortest(run: RunSettings) -> dict[str, Any]:
     return {"num_warmup": 1, "num_draws": 1, "warm_start": shortest_warm_start(run)}
 
 
-def _sampled(target: Any, kernel: Any, lengths: Mapping[str, Any], *, seed: int, time_limit: float | None) -> "Samples":
+def _sampled(target: Any, chain: _Chain, *, seed: int, time_limit: float | None) -> "Samples":
     from ergonet.inference.run import sample  # not where the command lists its options
 
     samples = sample(
-        target, kernel, num_chains=1, seed=seed, devices=1, progress=False, time_limit=time_limit, **lengths
+        target,
+        chain.kernel,
+        num_chains=1,
+        seed=seed,
+        devices=1,
+        progress=False,
+        time_limit=time_limit,
+        **chain.lengths,
     )
     if (interrupt := INTERRUPTS.get(str(samples.about.get("stopped_by")))) is not None:
         raise interrupt

@@ -4,10 +4,23 @@ import dataclasses
 from types import SimpleNamespace
 
 import equinox as eqx
+import jax
 import numpy as np
 import pytest
 
-from ergonet import HMC, MLP, BayesianClassifier, BayesianNetwork, likelihoods, predict, priors, sample
+from ergonet import (
+    HMC,
+    MLP,
+    NUTS,
+    BayesianClassifier,
+    BayesianNetwork,
+    DelayedRejectionHMC,
+    WindowedHMC,
+    likelihoods,
+    predict,
+    priors,
+    sample,
+)
 from ergonet._errors import SamplingWarning, SettingError, Terminated
 from ergonet.assembly import build, temperature
 from ergonet.assembly.default import CROSS_VALIDATION
@@ -244,6 +257,45 @@ def test_all_chains_take_a_quarter_of_the_time_left_once_the_programs_are_compil
     monkeypatch.setattr(temperature, "predict", lambda *_, **__: SimpleNamespace(mean=np.zeros((30, 2))))
     monkeypatch.setattr(temperature, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
     monkeypatch.setattr(temperature, "num_cores", lambda: cores)
+    monkeypatch.setattr(temperature, "chain_rate", lambda *_, **__: None)
     assert "Enough." in found(network(1.0), CLEAN, seconds=120.0).sentence
     assert limits[0] == 120.0
     np.testing.assert_allclose(limits[1:], 20.0 * share)
+
+
+@pytest.mark.parametrize(
+    ("make", "rate", "steps", "counts"),
+    [
+        (DelayedRejectionHMC, None, 256, (150, 100)),  # too slow to tell
+        (DelayedRejectionHMC, 25.0, 256, (150, 100)),  # six tenths of twenty seconds: 300 transitions
+        (DelayedRejectionHMC, 5.0, 61, (150, 100)),
+        (HMC, 5.0, 61, (150, 100)),
+        (HMC, 1.0, 16, (115, 76)),
+        (HMC, 0.01, 16, (20, 10)),
+        (NUTS, 5.0, None, (36, 24)),
+        (WindowedHMC, 5.0, 256, (36, 24)),  # its window may not fit into a shorter trajectory
+    ],
+)
+def test_chains_without_enough_time_have_shorter_trajectories_then_fewer(monkeypatch, make, rate, steps, counts):
+    chains = []
+
+    def begun(_, chain, **__):
+        chains.append(chain)
+        if len(chains) > 1:
+            raise SettingError("Enough.")
+
+    monkeypatch.setattr(temperature, "_sampled", begun)
+    monkeypatch.setattr(temperature, "predict", lambda *_, **__: SimpleNamespace(mean=np.zeros((30, 2))))
+    monkeypatch.setattr(temperature, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    monkeypatch.setattr(temperature, "num_cores", lambda: 5)
+    monkeypatch.setattr(temperature, "chain_rate", lambda *_, **__: rate)
+    kernel = make() if make is NUTS else make(num_steps=256)
+    posterior, run = network(1.0).condition(X, CLEAN), RunSettings(num_warmup=300, num_draws=1000)
+    temperature.cross_validated(posterior, CLEAN, kernel, run, seconds=80.0)
+    first, *others = chains
+    assert first.kernel is kernel
+    for one in others:
+        assert (one.lengths["num_warmup"], one.lengths["num_draws"]) == counts
+        static = getattr(one.kernel, "static", one.kernel)
+        assert getattr(static, "num_steps", None) == steps
+        assert jax.tree.structure(one.kernel) == jax.tree.structure(kernel)  # the programs of the fit
