@@ -7,6 +7,7 @@ from ergonet.cli.signals import last_end
 
 LEAST_RESERVE, SHARE = 10.0, 1 / 5  # seconds for scores and report, and the most that is kept for them
 LAST_SECONDS = 3.0  # of the process, to write what there is
+PER_STARTED = 4.0  # seconds for scores and report, for each of imports and loading: a slow machine is slow at both
 PER_TEST_ROW = 1e-4  # seconds to score a test row, for the baselines to predict it, and for the report
 
 
@@ -18,11 +19,13 @@ class Deadline:
         limit: seconds; None: there is no limit.
         began: `time.perf_counter()` at the start of the command.
         num_test: test rows, which are predicted at the end.
+        started: seconds that imports and loading took.
     """
 
     limit: float | None
     began: float
     num_test: int
+    started: float = 0.0
 
     @property
     def until(self) -> float | None:
@@ -44,5 +47,6 @@ class Deadline:
         """Seconds left for sampling, above 0: ten seconds or more, but at most a fifth, are for scores and report."""
         if self.limit is None or self.left is None:
             return None
-        reserve = min(LEAST_RESERVE + PER_TEST_ROW * self.num_test, SHARE * self.limit)
+        least = max(LEAST_RESERVE, PER_STARTED * self.started)
+        reserve = min(least + PER_TEST_ROW * self.num_test, SHARE * self.limit)
         return max(self.left - reserve, 1e-3)

@@ -108,7 +108,7 @@ def fit(
 
     import_module("ergonet.report")  # before the time is planned, since this may take a second of it
     build.check(settings)
-    deadline = Deadline(settings.run.time_limit, began, len(dataset.x_test))
+    deadline = Deadline(settings.run.time_limit, began, len(dataset.x_test), started=time.perf_counter() - began)
     chosen = [] if resume else build.left_open(settings)
     settings = settings if resume else build.complete(settings, dataset.preprocessing, dataset.y_train)
     model, kernel = build.model(settings, build.Task.of(dataset.preprocessing)), build.kernel(settings)
