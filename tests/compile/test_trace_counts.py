@@ -143,7 +143,8 @@ def test_a_chain_of_one_draw_compiles_for_the_parts_of_cross_validation(compiled
 
     def compiled_by(lengths):
         target = model.condition(x, (x[:, 0] > 0).astype(int))
-        temperature._sampled(target, HMC(metric="diagonal"), lengths, seed=0, time_limit=None)
+        chain = temperature._Chain(HMC(metric="diagonal"), lengths)
+        temperature._sampled(target, chain, seed=0, time_limit=None)
         return compiled(of_all=True)
 
     assert set(compiled_by(temperature._shortest(settings))) >= set(PROGRAMS)
