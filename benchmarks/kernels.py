@@ -156,7 +156,7 @@ ARENAS = {
 
 def kernels() -> dict[str, Callable[[], Any]]:
     """The compared kernels, by title."""
-    from ergonet import HMC, MALA, MAMS, MCLMC, NUTS, XHMC, RandomWalk, WindowedHMC
+    from ergonet import HMC, MALA, MAMS, MCLMC, NUTS, XHMC, DelayedRejectionHMC, RandomWalk, WindowedHMC
 
     return {
         "NUTS": NUTS,
@@ -170,6 +170,7 @@ def kernels() -> dict[str, Callable[[], Any]]:
         "HMC, learned length": HMC,
         "HMC, 32 steps": lambda: HMC(num_steps=32),
         "windowed HMC, 4 of 32": lambda: WindowedHMC(4, num_steps=32),
+        "delayed-rejection HMC, learned length": DelayedRejectionHMC,
         "MAMS, learned length": MAMS,
         "MAMS, learned length, memory 1.25": lambda: MAMS(memory=1.25),
         "MCLMC (biased)": MCLMC,

@@ -1,11 +1,13 @@
 """Temperature and label noise of the class probabilities of a fit, by cross-validation with short chains.
 
 A posterior average may be too sure or, where labels are clean, not sure enough, and neither the training rows nor the
-prior can tell (Guo2017, and Wenzel2020 for the same in other words). So each part of the rows is predicted by one
-short chain given the others, and both are chosen by the log probabilities of all of them. These chains
-run the programs of the fit, which a chain of a single draw compiles first, outside the time that they may take. With
-too little time for them, their trajectories are shorter, and if need be there are fewer: chains that end before they
-have a draw would leave probabilities as they are, which costs more. The draws of the fit do not depend on it.
+prior can tell (Guo2017, and Wenzel2020 for the same in other words). So each part of the rows is predicted by short
+chains given the others, and both are chosen by the log probabilities of all of them. There are as many chains as the
+fit averages, up to four, since an average over chains in different modes is less sure than one chain is: for the
+time of one they have shorter trajectories and, down to a few steps, fewer of them. They have to be shorter still where
+a time limit leaves too little: chains that end before they have a draw would leave probabilities as they are, which
+costs more. These chains run the programs of the fit, which a chain of a single draw compiles first, outside the time
+that they may take. The draws of the fit do not depend on it.
 
 The rows of a part follow each other in the table, class by class. Neighbors may be alike (by one writer, of one day),
 and a row whose neighbors are left out with it is predicted as rows of somebody else, or of another day, will be. Then
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 NUM_FOLDS, NUM_LONG_FOLDS = 5, 3
 ONE_FOLD_ABOVE = 5000  # rows: a part of them is enough to find two numbers
 NUM_ORDERS = 99  # with which that of the table is compared
-MOST_WARMUP, MOST_DRAWS = 150, 100
+MOST_CHAINS, MOST_WARMUP, MOST_DRAWS = 4, 150, 100
 FEWEST_WARMUP, FEWEST_DRAWS = 20, 10
 FEWEST_STEPS = 16  # to which trajectories are shortened before there are fewer
 TIME_SHARE = 0.25  # of the time left
@@ -76,10 +78,15 @@ class _Chain:
     kernel: AbstractKernel
     lengths: Mapping[str, Any]
 
+    @property
+    def num_transitions(self) -> int:
+        """Of its warm-up and its draws."""
+        return self.lengths["num_warmup"] + self.lengths["num_draws"]
+
     def within(self, most: int) -> "_Chain":
         """This chain if it has no more than so many transitions; else one that takes about as long as these."""
         counts = {name: self.lengths[name] for name in ("num_warmup", "num_draws")}
-        share, kernel = most / sum(counts.values()), self.kernel
+        share, kernel = most / self.num_transitions, self.kernel
         length = _num_steps(kernel)
         if share < 1 and length is not None and length > FEWEST_STEPS:
             shorter = max(FEWEST_STEPS, int(share * length))
@@ -135,30 +142,37 @@ def cross_validated(
     chosen = _folds(inputs, labels)
     began = time.perf_counter()
 
+    num_chains = min(run.num_chains or MOST_CHAINS, MOST_CHAINS)
+
     def predicted(number: int, chain: _Chain, limit: float | None) -> np.ndarray:
+        fold = chosen[number % len(chosen)]
         seed = derived_seed(derived_seed(run.seed, FOLDS), number)
-        samples = _sampled(without(posterior, chosen[number]), chain, seed=seed, time_limit=limit)
-        return predict(samples, inputs[chosen[number]], model=posterior.model).mean
+        samples = _sampled(without(posterior, fold), chain, seed=seed, time_limit=limit)
+        return predict(samples, inputs[fold], model=posterior.model).mean
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # these chains only judge how sure predictions are
             predicted(0, _Chain(kernel, _shortest(run)), seconds)  # which compiles
-            chain, each = _Chain(kernel, _short(run)), None
+            count, each = num_chains * len(chosen), None
+            chain = _Chain(kernel, _short(run))
+            most = chain.num_transitions // num_chains
             if seconds is not None:
                 left = max(seconds - (time.perf_counter() - began), 0.0)
-                each = max(TIME_SHARE * left / math.ceil(len(chosen) / num_cores()), LEAST_LIMIT)
+                each = max(TIME_SHARE * left / math.ceil(count / num_cores()), LEAST_LIMIT)
                 until = time.perf_counter() + TIME_SHARE * left
                 rate = chain_rate(without(posterior, chosen[0]), kernel, run, until=until)
-                chain = chain if rate is None else chain.within(int(USED_SHARE * each * rate))
+                most = most if rate is None else min(most, int(USED_SHARE * each * rate))
+            chain = chain.within(most)
             with worker_pool(num_cores()) as pool:
-                parts = list(pool.map(lambda number: predicted(number, chain, each), range(len(chosen))))
+                parts = list(pool.map(lambda number: predicted(number, chain, each), range(count)))
     except TimeLimitError:
         return Found(None, "Probabilities stay as they are: the time limit leaves no time for cross-validation.")
     except ErgonetError as error:
         return Found(None, f"Probabilities stay as they are: cross-validation did not work. {error}")
     rows = np.concatenate(chosen)
-    found = recalibrate_classes(np.concatenate(parts), labels[rows])
+    averages = [np.mean(parts[number :: len(chosen)], axis=0) for number in range(len(chosen))]
+    found = recalibrate_classes(np.concatenate(averages), labels[rows])
     gained = f": better there by {found.gain:.3f} nats per row" if found.gain else ""
     return Found(found, f"By cross-validation with {len(rows)} rows, {found.what}{gained}.")
 

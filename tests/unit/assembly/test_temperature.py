@@ -1,6 +1,7 @@
 """Temperature and label noise of class probabilities: found by cross-validation, recorded, and applied to them all."""
 
 import dataclasses
+from collections import defaultdict
 from types import SimpleNamespace
 
 import equinox as eqx
@@ -243,7 +244,42 @@ def test_an_interrupt_ends_more_than_its_chain(monkeypatch, stopped_by, error):
         found(network(1.0), CLEAN)
 
 
-@pytest.mark.parametrize(("cores", "share"), [(1, 1 / 5), (2, 1 / 3), (4, 1 / 2), (16, 1)])
+@pytest.mark.parametrize("num_chains", [None, 1, 2, 6])
+def test_each_fold_is_predicted_by_the_average_of_as_many_chains_as_the_fit_has(monkeypatch, num_chains):
+    """Up to four, for the time of one: their trajectories are shorter by the number of chains."""
+    stated, judged = defaultdict(list), []
+
+    def begun(_, chain, *, seed, **__):
+        return SimpleNamespace(chain=chain, seed=seed)
+
+    def predicted(samples, inputs, **__):
+        sure = np.random.default_rng(samples.seed).uniform(size=len(inputs))
+        if samples.chain.lengths["num_draws"] > 1:  # not that which compiles
+            stated[inputs.tobytes()].append((sure, samples.chain.kernel.num_steps))
+        return SimpleNamespace(mean=np.stack([sure, 1 - sure], axis=1))
+
+    def recalibrated(probabilities, labels):
+        judged.append(probabilities)
+        return ClassCalibration(1.0, 0.0, len(labels), 0.0)
+
+    monkeypatch.setattr(temperature, "_sampled", begun)
+    monkeypatch.setattr(temperature, "predict", predicted)
+    monkeypatch.setattr(temperature, "recalibrate_classes", recalibrated)
+    posterior, run = network(1.0).condition(X, CLEAN), RunSettings(num_chains, num_warmup=300, num_draws=1000)
+    temperature.cross_validated(posterior, CLEAN, HMC(num_steps=252), run)
+    used = min(num_chains or 4, 4)
+    inputs = np.asarray(posterior.rows()[0])
+    averages = []
+    for fold in temperature._folds(inputs, CLEAN):
+        sure, steps = zip(*stated[inputs[fold].tobytes()], strict=True)
+        assert len(sure) == used
+        assert {int(one) for one in steps} == {int(250 // used / 250 * 252)}
+        averages.append(np.mean(sure, axis=0))
+    np.testing.assert_allclose(judged[0][:, 0], np.concatenate(averages))
+    assert len(stated) == len(averages)
+
+
+@pytest.mark.parametrize(("cores", "share"), [(1, 1 / 10), (2, 1 / 5), (4, 1 / 3), (16, 1)])
 def test_all_chains_take_a_quarter_of_the_time_left_once_the_programs_are_compiled(monkeypatch, cores, share):
     clock, limits = [0.0], []
 
@@ -266,14 +302,15 @@ def test_all_chains_take_a_quarter_of_the_time_left_once_the_programs_are_compil
 @pytest.mark.parametrize(
     ("make", "rate", "steps", "counts"),
     [
-        (DelayedRejectionHMC, None, 256, (150, 100)),  # too slow to tell
-        (DelayedRejectionHMC, 25.0, 256, (150, 100)),  # six tenths of twenty seconds: 300 transitions
+        (DelayedRejectionHMC, None, 63, (150, 100)),  # too slow to tell
+        (DelayedRejectionHMC, 25.0, 63, (150, 100)),  # six tenths of twenty seconds: 300 transitions
         (DelayedRejectionHMC, 5.0, 61, (150, 100)),
-        (HMC, 5.0, 61, (150, 100)),
+        (HMC, 2.0, 24, (150, 100)),
         (HMC, 1.0, 16, (115, 76)),
         (HMC, 0.01, 16, (20, 10)),
-        (NUTS, 5.0, None, (36, 24)),
-        (WindowedHMC, 5.0, 256, (36, 24)),  # its window may not fit into a shorter trajectory
+        (NUTS, 25.0, None, (37, 24)),
+        (NUTS, 2.0, None, (20, 10)),
+        (WindowedHMC, 25.0, 256, (37, 24)),  # its window may not fit into a shorter trajectory
     ],
 )
 def test_chains_without_enough_time_have_shorter_trajectories_then_fewer(monkeypatch, make, rate, steps, counts):
@@ -287,7 +324,7 @@ def test_chains_without_enough_time_have_shorter_trajectories_then_fewer(monkeyp
     monkeypatch.setattr(temperature, "_sampled", begun)
     monkeypatch.setattr(temperature, "predict", lambda *_, **__: SimpleNamespace(mean=np.zeros((30, 2))))
     monkeypatch.setattr(temperature, "time", SimpleNamespace(perf_counter=lambda: 0.0))
-    monkeypatch.setattr(temperature, "num_cores", lambda: 5)
+    monkeypatch.setattr(temperature, "num_cores", lambda: 20)
     monkeypatch.setattr(temperature, "chain_rate", lambda *_, **__: rate)
     kernel = make() if make is NUTS else make(num_steps=256)
     posterior, run = network(1.0).condition(X, CLEAN), RunSettings(num_warmup=300, num_draws=1000)
