@@ -9,6 +9,7 @@ from tests.faults.laws import OF_LAWS
 
 ESTIMATORS = "tests/unit/estimators/test_estimators.py"
 ENCODING, LIKELIHOODS = "tests/unit/datasets/test_encoding.py", "tests/unit/models/test_likelihoods.py"
+TEMPERATURE = "tests/unit/assembly/test_temperature.py"
 TEMPERED, SWEEPS = "tests/unit/models/test_tempered.py", "tests/unit/comparison/test_temperatures.py"
 
 FAULTS = (
@@ -93,9 +94,23 @@ FAULTS = (
     Fault(
         "chains of the cross-validation do not fit in the time limit",
         "assembly/temperature.py",
-        "chain = chain if rate is None else chain.within(int(USED_SHARE * each * rate))",
+        "most = most if rate is None else min(most, int(USED_SHARE * each * rate))",
         "",
-        ("tests/unit/assembly/test_temperature.py", "without_enough_time"),
+        (TEMPERATURE, "without_enough_time"),
+    ),
+    Fault(
+        "a fold of the cross-validation is judged by one of its chains",
+        "assembly/temperature.py",
+        "np.mean(parts[number :: len(chosen)], axis=0)",
+        "parts[number]",
+        (TEMPERATURE, "average_of_as_many_chains"),
+    ),
+    Fault(
+        "several chains of a fold take several times the time",
+        "assembly/temperature.py",
+        "most = chain.num_transitions // num_chains",
+        "most = chain.num_transitions",
+        (TEMPERATURE, "average_of_as_many_chains"),
     ),
     Fault(
         "an unseen category is taken for the first one",
