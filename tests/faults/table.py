@@ -108,8 +108,8 @@ FAULTS = (
     Fault(
         "several chains of a fold take several times the time",
         "assembly/temperature.py",
-        "most = chain.num_transitions // num_chains",
-        "most = chain.num_transitions",
+        "(MOST_WARMUP + MOST_DRAWS) // num_chains",
+        "MOST_WARMUP + MOST_DRAWS",
         (TEMPERATURE, "average_of_as_many_chains"),
     ),
     Fault(

@@ -3,11 +3,11 @@
 A posterior average may be too sure or, where labels are clean, not sure enough, and neither the training rows nor the
 prior can tell (Guo2017, and Wenzel2020 for the same in other words). So each part of the rows is predicted by short
 chains given the others, and both are chosen by the log probabilities of all of them. There are as many chains as the
-fit averages, up to four, since an average over chains in different modes is less sure than one chain is: for the
-time of one they have shorter trajectories and, down to a few steps, fewer of them. They have to be shorter still where
-a time limit leaves too little: chains that end before they have a draw would leave probabilities as they are, which
-costs more. These chains run the programs of the fit, which a chain of a single draw compiles first, outside the time
-that they may take. The draws of the fit do not depend on it.
+fit averages, up to four, since an average over chains in different modes is less sure than one chain is. They take
+the time of one: their trajectories are shorter, and if need be there are fewer. A time limit shortens them further, as
+chains that end before they have a draw would leave probabilities as they are, which costs more. These chains run the
+programs of the fit, which a chain of a single draw compiles first, outside the time that they may take. The draws of
+the fit do not depend on it.
 
 The rows of a part follow each other in the table, class by class. Neighbors may be alike (by one writer, of one day),
 and a row whose neighbors are left out with it is predicted as rows of somebody else, or of another day, will be. Then
@@ -78,15 +78,10 @@ class _Chain:
     kernel: AbstractKernel
     lengths: Mapping[str, Any]
 
-    @property
-    def num_transitions(self) -> int:
-        """Of its warm-up and its draws."""
-        return self.lengths["num_warmup"] + self.lengths["num_draws"]
-
     def within(self, most: int) -> "_Chain":
         """This chain if it has no more than so many transitions; else one that takes about as long as these."""
         counts = {name: self.lengths[name] for name in ("num_warmup", "num_draws")}
-        share, kernel = most / self.num_transitions, self.kernel
+        share, kernel = most / sum(counts.values()), self.kernel
         length = _num_steps(kernel)
         if share < 1 and length is not None and length > FEWEST_STEPS:
             shorter = max(FEWEST_STEPS, int(share * length))
@@ -141,7 +136,6 @@ def cross_validated(
     inputs = np.asarray(posterior.rows()[0])
     chosen = _folds(inputs, labels)
     began = time.perf_counter()
-
     num_chains = min(run.num_chains or MOST_CHAINS, MOST_CHAINS)
 
     def predicted(number: int, chain: _Chain, limit: float | None) -> np.ndarray:
@@ -156,7 +150,7 @@ def cross_validated(
             predicted(0, _Chain(kernel, _shortest(run)), seconds)  # which compiles
             count, each = num_chains * len(chosen), None
             chain = _Chain(kernel, _short(run))
-            most = chain.num_transitions // num_chains
+            most = (MOST_WARMUP + MOST_DRAWS) // num_chains
             if seconds is not None:
                 left = max(seconds - (time.perf_counter() - began), 0.0)
                 each = max(TIME_SHARE * left / math.ceil(count / num_cores()), LEAST_LIMIT)
