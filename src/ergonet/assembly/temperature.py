@@ -149,7 +149,6 @@ def cross_validated(
             warnings.simplefilter("ignore")  # these chains only judge how sure predictions are
             predicted(0, _Chain(kernel, _shortest(run)), seconds)  # which compiles
             count, each = num_chains * len(chosen), None
-            chain = _Chain(kernel, _short(run))
             most = (MOST_WARMUP + MOST_DRAWS) // num_chains
             if seconds is not None:
                 left = max(seconds - (time.perf_counter() - began), 0.0)
@@ -157,7 +156,7 @@ def cross_validated(
                 until = time.perf_counter() + TIME_SHARE * left
                 rate = chain_rate(without(posterior, chosen[0]), kernel, run, until=until)
                 most = most if rate is None else min(most, int(USED_SHARE * each * rate))
-            chain = chain.within(most)
+            chain = _Chain(kernel, _short(run)).within(most)
             with worker_pool(num_cores()) as pool:
                 parts = list(pool.map(lambda number: predicted(number, chain, each), range(count)))
     except TimeLimitError:
