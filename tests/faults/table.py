@@ -106,6 +106,13 @@ FAULTS = (
         (TEMPERATURE, "average_of_as_many_chains"),
     ),
     Fault(
+        "four chains of a fold have a quarter of the transitions where these cannot be shorter",
+        "assembly/temperature.py",
+        "1 if _num_steps(kernel) is None else min(",
+        "min(",
+        (TEMPERATURE, "of_one_whole_chain"),
+    ),
+    Fault(
         "several chains of a fold take several times the time",
         "assembly/temperature.py",
         "(MOST_WARMUP + MOST_DRAWS) // num_chains",

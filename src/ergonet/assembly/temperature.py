@@ -4,10 +4,10 @@ A posterior average may be too sure or, where labels are clean, not sure enough,
 prior can tell (Guo2017, and Wenzel2020 for the same in other words). So each part of the rows is predicted by short
 chains given the others, and both are chosen by the log probabilities of all of them. There are as many chains as the
 fit averages, up to four, since an average over chains in different modes is less sure than one chain is. They take
-the time of one: their trajectories are shorter, and if need be there are fewer. A time limit shortens them further, as
-chains that end before they have a draw would leave probabilities as they are, which costs more. These chains run the
-programs of the fit, which a chain of a single draw compiles first, outside the time that they may take. The draws of
-the fit do not depend on it.
+the time of one, by shorter trajectories; where trajectories cannot be shorter, there is one chain, since fewer of
+them would not reach the posterior. A time limit shortens chains further: those that end before they have a draw would
+leave probabilities as they are, which costs more. All run the programs of the fit, which a chain of a single draw
+compiles first, outside the time that they may take. The draws of the fit do not depend on it.
 
 The rows of a part follow each other in the table, class by class. Neighbors may be alike (by one writer, of one day),
 and a row whose neighbors are left out with it is predicted as rows of somebody else, or of another day, will be. Then
@@ -136,7 +136,7 @@ def cross_validated(
     inputs = np.asarray(posterior.rows()[0])
     chosen = _folds(inputs, labels)
     began = time.perf_counter()
-    num_chains = min(run.num_chains or MOST_CHAINS, MOST_CHAINS)
+    num_chains = 1 if _num_steps(kernel) is None else min(run.num_chains or MOST_CHAINS, MOST_CHAINS)
 
     def predicted(number: int, chain: _Chain, limit: float | None) -> np.ndarray:
         fold = chosen[number % len(chosen)]

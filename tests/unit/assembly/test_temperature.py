@@ -141,6 +141,17 @@ def test_where_it_cannot_be_found_probabilities_stay_as_they_are(count, weights,
     assert changed.likelihood == {"name": "categorical", "temperature": 1.0}
 
 
+def test_trajectories_that_cannot_be_shorter_are_of_one_whole_chain_in_each_fold(monkeypatch):
+    chains = []
+    monkeypatch.setattr(temperature, "_sampled", lambda _, chain, **__: chains.append(chain))
+    monkeypatch.setattr(
+        temperature, "predict", lambda _, inputs, **__: SimpleNamespace(mean=np.full((len(inputs), 2), 0.5))
+    )
+    posterior, run = network(1.0).condition(X, CLEAN), RunSettings(4, num_warmup=300, num_draws=1000)
+    temperature.cross_validated(posterior, CLEAN, HMC(), run)
+    assert [one.lengths["num_draws"] for one in chains] == [1, *[100] * temperature.NUM_FOLDS]
+
+
 def test_a_time_limit_ends_it_without_an_error():
     result = found(network(1.0), CLEAN, run=dataclasses.replace(RUN, num_warmup=10**6), seconds=1e-3)
     assert result.calibration is None
@@ -311,9 +322,10 @@ def test_all_chains_take_a_quarter_of_the_time_left_once_the_programs_are_compil
         (HMC, 2.0, 24, (150, 100)),
         (HMC, 1.0, 16, (115, 76)),
         (HMC, 0.01, 16, (20, 10)),
-        (NUTS, 25.0, None, (37, 24)),
-        (NUTS, 2.0, None, (20, 10)),
-        (WindowedHMC, 25.0, 256, (37, 24)),  # its window may not fit into a shorter trajectory
+        (NUTS, 25.0, None, (150, 100)),
+        (NUTS, 5.0, None, (36, 24)),
+        (WindowedHMC, 25.0, 256, (150, 100)),  # its window may not fit into a shorter trajectory
+        (WindowedHMC, 5.0, 256, (36, 24)),
     ],
 )
 def test_chains_without_enough_time_have_shorter_trajectories_then_fewer(monkeypatch, make, rate, steps, counts):
