@@ -36,7 +36,7 @@ def plots() -> Any:
         with _importable():
             import arviz_plots
     except ImportError as error:
-        raise SettingError('This picture needs arviz-plots: `pip install "ergonet[plots]"`.') from error
+        raise SettingError("This picture needs arviz-plots. Install it: `pip install arviz-plots`.") from error
     return arviz_plots
 
 

@@ -22,7 +22,7 @@ from ergonet.models.registry import ACTIVATIONS, LIKELIHOODS, PRIORS
 from ergonet.samplers.registry import KERNELS
 
 _LARGEST_SEED = 2**32 - 1
-BY_TABLE = "chosen by the table unless set"
+BY_TABLE = "chosen from the data unless set"
 CHAINS, ROWS = "chains", "rows"  # what devices and processes get
 
 
@@ -52,7 +52,7 @@ class DataSettings:
     target_transform: str | None = setting(
         None,
         rules.one_of(NO_TRANSFORM, *TARGET_TRANSFORMS.names()),
-        "Monotone transform of the targets of a regression, whose inverse predictions are",
+        "Monotone transform of the target that the network learns; predictions are transformed back",
         form=f"{NO_TRANSFORM} unless set",
         metavar="NAME",
     )
@@ -150,7 +150,7 @@ class RunSettings:
     divide: str = setting(
         CHAINS,
         rules.one_of(CHAINS, ROWS),
-        "What each of them gets: chains of its own, or a part of the rows of every gradient",
+        "What each device gets: chains of its own, or a part of the rows of every gradient",
         metavar=f"{CHAINS}|{ROWS}",
     )
     warm_start: str | Mapping[str, Any] | None = setting(
@@ -174,7 +174,12 @@ class RunSettings:
     until_score_mcse: float | None = setting(
         None, rules.above_zero(), "Stop at this MCSE of the mean log score of held-out rows", metavar="NATS"
     )
-    until_minimum: int | None = setting(None, rules.whole(4), "Draws of each chain before such a stop", metavar="COUNT")
+    until_minimum: int | None = setting(
+        None,
+        rules.whole(4),
+        "Draws of each chain before the rule is first judged",
+        metavar="COUNT",
+    )
     baselines: bool = setting(
         True, rules.switch(), "Compare with linear regression and gradient boosting on the test rows"
     )
@@ -223,7 +228,7 @@ class ModelSettings:
             scale=Setting(
                 "Scale of the prior",
                 rules.above_zero(),
-                form="without --prior: scale of the output weights",
+                form="without --prior: of the output weights, or of all in the default network of a regression",
                 flag="--prior-scale",
                 metavar="NUMBER",
             ),

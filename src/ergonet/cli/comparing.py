@@ -48,7 +48,7 @@ def compare(
 
     Leave-one-out is estimated from the draws and needs the data of the fits, which must be the same rows. Held-out rows
     are compared if all runs have the same, and alone if training rows have weights. A difference within its noise is
-    called so.
+    labeled as noise.
     """
     with errors_in_one_line():
         if len(set(runs)) < max(len(runs), 2):

@@ -235,7 +235,7 @@ def _header(settings: Settings, dataset: "Dataset", model: Any, chosen: list[str
 
     run, start = settings.run, settings.run.warm_start
     started = "" if start is None else f" from {start if isinstance(start, str) else start['name']}"
-    by_table = f" Chosen by the table: {', '.join(chosen)}." if chosen else ""
+    by_table = f" Chosen from the data: {', '.join(chosen)}." if chosen else ""
     units = "-".join(map(str, model.network.sizes)) + " with direct connections" * settings.network.direct
     rule = Until.of(run.until)
     fewest = run.num_draws if rule is None else rule.minimum

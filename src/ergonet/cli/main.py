@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -27,9 +27,6 @@ from ergonet.cli.tempering import temper
 from ergonet.inference.waiting import is_working
 from ergonet.runs.directory import RunDirectory
 
-if TYPE_CHECKING:
-    pass
-
 USAGE = 2
 
 app = typer.Typer(
@@ -39,8 +36,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit codes: 0 success, 1 bad input, 2 usage error, 3 fitted but the diagnostics failed under --strict, "
-    "124 ended by the time limit, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.",
+    epilog="Exit codes: 0 success, 1 invalid input or a failed check, 2 usage error, 3 the diagnostics or the "
+    "calibration failed under --strict, 124 ended by the time limit, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.",
 )
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print only problems.")]

@@ -23,13 +23,13 @@ def recalibrate(
         str | None, typer.Argument(metavar="FILE", help="Table with the columns of the fit, and its target.")
     ] = None,
     *,
-    remove: Annotated[bool, typer.Option("--remove", help="State again what the model states.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Undo the recalibration.")] = False,
 ) -> None:
     """Recalibrate what `ergonet predict` states, on the rows of FILE, which must not have been used for anything else.
 
     Classes get a temperature and label noise, quantiles of numbers other levels; means, standard deviations and the
-    draws stay as they are. RUN records it, predictions and the report say it, and added draws end it. The scores of the
-    report are those before it.
+    draws stay as they are. It is recorded in RUN, and named in predictions and the report; added draws end it.
+    The scores of the report are those before it.
     """
     from ergonet.runs.claiming import claim_to_continue
 

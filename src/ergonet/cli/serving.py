@@ -201,7 +201,7 @@ def _installed(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise CapabilityError(f"To serve a run, install `{name}`: `pip install ergonet[serve]`.") from error
+        raise CapabilityError(f"Serving a run needs {name}. Install it: `pip install fastapi uvicorn`.") from error
 
 
 def _version() -> str:

@@ -27,8 +27,7 @@ def read_excel(file: Path) -> tuple[pd.DataFrame, str]:
         from openpyxl import load_workbook
     except ImportError as error:
         raise DataError(
-            f"{file}: reading Excel needs openpyxl. Install it with `pip install 'ergonet[excel]'`, or save the table "
-            "as CSV."
+            f"{file}: reading Excel needs openpyxl. Install it (`pip install openpyxl`), or save the table as CSV."
         ) from error
     try:
         with zipfile.ZipFile(file) as archive:

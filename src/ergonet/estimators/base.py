@@ -77,7 +77,7 @@ class BayesianEstimator(BaseEstimator):
     )
     kernel: Any = parameter(
         None,
-        f"None: chosen by the table; a name: {KERNELS.listed()}; settings such as `{{'name': 'hmc', 'num_steps': "
+        f"None: chosen from the data; a name: {KERNELS.listed()}; settings such as `{{'name': 'hmc', 'num_steps': "
         f"32}}`; or a kernel. With a kernel, the table chooses nothing else of the run: 4 chains of 500 and 500 "
         f"transitions without a warm start, unless they are set. Only for hierarchical priors: "
         f"{KERNELS.listed('hyperparameters')}.",
@@ -88,7 +88,7 @@ class BayesianEstimator(BaseEstimator):
     thin: int | Any = parameter_of(RunSettings, "thin")
     start: Any = parameter(
         None,
-        f"None: chosen by the table; `none`: chains start from draws of the prior; a name: {WARM_STARTS.listed()}; a "
+        f"None: chosen from the data; `none`: chains start from draws of the prior; a name: {WARM_STARTS.listed()}; a "
         f"table of `name` and settings; "
         f"or an `ergonet.WarmStart`, the `warm_start` of `ergonet.sample`. In scikit-learn, `warm_start` is something "
         f"else: going on from the previous fit.",
@@ -298,7 +298,7 @@ class BayesianEstimator(BaseEstimator):
         return keeping.compressed(self, k, X)
 
     def export_onnx(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write all networks with the scaling as one ONNX graph; needs `pip install ergonet[onnx]`.
+        """Write all networks with the scaling as one ONNX graph; needs the package `onnx`.
 
         Its input is `x`, Float64 `[rows, features]`. Its outputs are `mean` and `sd`, in the units of y, or
         `probabilities` and `sd`, their standard deviation over networks. They are those of the estimator within

@@ -19,7 +19,7 @@ def parameter(default: Any, say: str) -> Any:
 def parameter_of(record: type, name: str) -> Any:
     """A field with the default and the description of a setting of the command."""
     setting, default = settings_of(record)[name]
-    return parameter(default, f"{setting.say}{'; None: chosen by the table' if default is None else ''}.")
+    return parameter(default, f"{setting.say}{'; None: chosen from the data' if default is None else ''}.")
 
 
 def documented(estimator: Class) -> Class:

@@ -160,7 +160,7 @@ def _data_of(parts: Parts) -> dict[str, Any]:
 
 
 def _run_of(estimator: "BayesianEstimator") -> dict[str, Any]:
-    """The settings of a run that was fitted before any was chosen by the table."""
+    """The settings of a run that was fitted before any was chosen from the data."""
     counts = {name: getattr(estimator, name) for name in ("num_chains", "num_warmup", "num_draws", "thin")}
     return counts | {"warm_start": estimator.start}
 

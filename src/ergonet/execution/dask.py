@@ -38,7 +38,7 @@ class DaskExecutor(AbstractExecutor):
         try:
             import distributed
         except ImportError as error:
-            raise SettingError("Dask is not installed. Install it: `pip install 'ergonet[dask]'`.") from error
+            raise SettingError("Dask is not installed. Install it: `pip install distributed`.") from error
         if num_workers is not None and address != LOCAL:
             raise SettingError(f"`num_workers={num_workers}` is for a local cluster; {address!r} has its own workers.")
         self._owned: list[Any] = []

@@ -1,4 +1,4 @@
-"""Pictures of named quantities, drawn by arviz-plots (`pip install "ergonet[plots]"`)."""
+"""Pictures of named quantities, drawn by arviz-plots (`pip install arviz-plots`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

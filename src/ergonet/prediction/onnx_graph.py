@@ -80,7 +80,7 @@ def _onnx() -> Any:
     try:
         return importlib.import_module("onnx")
     except ImportError as error:
-        raise CapabilityError("To export, install `onnx`: `pip install ergonet[onnx]`.") from error
+        raise CapabilityError("Exporting needs onnx. Install it: `pip install onnx`.") from error
 
 
 def _require_exportable(model: BayesianNetwork, preprocessing: Preprocessing) -> None:

@@ -93,5 +93,5 @@ def test_without_the_package_the_extra_is_named(monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(onnx_graph.importlib, "import_module", absent)
-    with pytest.raises(CapabilityError, match=r"pip install ergonet\[onnx\]"):
+    with pytest.raises(CapabilityError, match=r"pip install onnx"):
         onnx_model(*problem("noise by row"))
