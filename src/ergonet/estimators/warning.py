@@ -9,9 +9,17 @@ from ergonet.diagnostics.advice import find
 from ergonet.diagnostics.finding import MODES, UNJUDGED
 from ergonet.draws.samples import Samples
 
+REPORTED: Mapping[str, Any] = {  # at the end of the run
+    "divergences": 0,
+    "nonfinite": 0,
+    "stuck_chains": [],
+    "rejected_metrics": 0,
+    "rounding_error": None,
+}
+
 
 def warn_of(samples: Samples, diagnostics: Mapping[str, Any], *, dim: int, wanted: int | None) -> None:
-    """Issue one warning with a sentence per problem, except divergences, which have been reported before.
+    """Issue one warning with a sentence per problem, except those that `sample` has warned of.
 
     Args:
         samples: the draws.
@@ -22,10 +30,11 @@ def warn_of(samples: Samples, diagnostics: Mapping[str, Any], *, dim: int, wante
     metrics = {
         "num_chains": samples.num_chains,
         "num_draws": samples.num_draws,
+        "thin": samples.about.get("thin", 1),
         "kernel": samples.about.get("kernel"),
         "dim": dim,
         "warm_start": "warm_start" in samples.about,
-        "diagnostics": {**diagnostics, "divergences": 0, "nonfinite": 0, "stuck_chains": []},
+        "diagnostics": {**diagnostics, **REPORTED},
     }
     found = [one for one in find(metrics) if one.subject not in (MODES, UNJUDGED)]  # what the default is: no problem
     sentences, stopped = [one.sentence for one in found], samples.about.get("stopped_by")

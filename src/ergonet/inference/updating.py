@@ -20,7 +20,7 @@ from jax import lax
 from ergonet._keys import key_of
 from ergonet._types import Array, Float
 from ergonet.hamiltonian.metric import DenseMetric, DiagonalMetric
-from ergonet.samplers.base import AbstractKernel, AbstractProposalInfo, State, Tuning, run_transition
+from ergonet.samplers.base import AbstractKernel, State, Tuning, run_transition
 from ergonet.target.contract import AbstractTarget
 
 LEAST_SHARE: Final = 0.5  # of the draws, that the effective sample size must have
@@ -28,7 +28,6 @@ MOST_STEPS: Final = 30  # tempered targets
 MOVES: Final = 10  # transitions of each draw at each of them, half of them after the step size is corrected
 LEAST_ACCEPTANCE: Final = 0.2
 _BISECTIONS = 40
-_FIELDS = {"acceptance_rate": "acceptance", "n_steps": "num_steps"}  # of diagnostics, by statistic
 
 Draws = Float[np.ndarray, "chain draw dim"]
 PerDraw = Float[np.ndarray, "chain draw"]
@@ -197,9 +196,7 @@ class _Population:
         stats["step_size"] = np.broadcast_to(self._step_size[:, None], stats["lp"].shape).copy()
         for one in self._kernel.statistics():
             if "energy" not in one.name:
-                stats[one.name] = np.stack(
-                    [np.asarray(getattr(info, _FIELDS.get(one.name, one.name))) for info in infos]
-                )
+                stats[one.name] = np.stack([info[one.name] for info in infos])
         return Annealed(
             positions=self.positions,
             stats=stats,
@@ -214,7 +211,7 @@ class _Population:
 @eqx.filter_jit
 def _moved(
     kernel: AbstractKernel, target: AbstractTarget, positions: Array, tuning: Tuning, keys: Array
-) -> tuple[State, AbstractProposalInfo, Array, Array]:
+) -> tuple[State, dict[str, Array], Array, Array]:
     """Every draw after half of the transitions, the diagnostics of the last, mean acceptances and gradients."""
 
     def one(pair: tuple[Array, Array]) -> Any:
@@ -230,6 +227,7 @@ def _moved(
         before: Any = first[1]
         (state, info), (acceptance, gradients) = lax.scan(transition, first, keys[1:])
         total = jnp.sum(gradients) + before.gradients + 1
-        return state, info, (jnp.sum(acceptance) + before.acceptance) / len(keys), total
+        values = info.values()
+        return state, values, (jnp.sum(acceptance) + before.acceptance) / len(keys), total
 
     return lax.map(one, (positions, keys))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ergonet._checks import is_number
 from ergonet.baselines.comparison import WORSE, Rival
 from ergonet.diagnostics import advice, held_out
 from ergonet.diagnostics.finding import (
@@ -302,10 +303,10 @@ def _stated(settings: Mapping[str, Any]) -> str:
     found = likelihood if isinstance(likelihood, Mapping) else {}
     temperature, label_noise = (found.get(name) for name in ("temperature", "label_noise"))
     said: list[str] = []
-    if isinstance(temperature, float) and temperature != 1.0:
+    if is_number(temperature) and temperature != 1:
         sure = "surer" if temperature < 1 else "less sure"
         said.append(f"averages over the draws to the power 1/{temperature:.3g}, normalized, which makes them {sure}")
-    if isinstance(label_noise, float) and label_noise > 0:
+    if is_number(label_noise) and label_noise > 0:
         said.append(f"with {100 * label_noise:.2g} % label noise: so many labels are taken to say nothing")
     after = "Scores and pictures here are those after it, except how predictions depend on single columns"
     return f"{', '.join(said)}. {after}." if said else ""

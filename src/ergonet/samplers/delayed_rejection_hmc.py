@@ -122,7 +122,7 @@ class DelayedRejectionHMC(AbstractAroundHMC):
             energy_error=energy - begun,
             max_energy_error=jnp.where(is_worse, errors[1], errors[0]),
             diverging=diverging,
-            nonfinite=diverging & ~(jnp.isfinite(first) & jnp.isfinite(second)),
+            nonfinite=diverging & ~(jnp.isfinite(first) | jnp.isfinite(second)),
             num_steps=trajectory.taken,
             moved=is_first | is_second,
             num_proposals=jnp.where(is_first, 1, 2),

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergonet import HMC, BayesianClassifier, BayesianRegressor, priors
+from ergonet import HMC, BayesianClassifier, BayesianRegressor, DelayedRejectionHMC, priors
 from ergonet._errors import CapabilityError, DataError, SamplingWarning
 from ergonet.assembly.settings import RunSettings
 from ergonet.diagnostics.chains import ess_bulk, mcse_mean
@@ -256,3 +256,19 @@ def test_kernels_for_which_rows_have_no_weights_run_again(monkeypatch):
     with pytest.warns(SamplingWarning, match="could not be moved to the new rows, because rows have weights"):
         model.update(x[30:], y[30:])
     assert model.update_["method"] == "sampled"
+
+
+def test_draws_of_delayed_rejection_have_all_of_its_statistics():
+    kernel = DelayedRejectionHMC(num_steps=3, metric="identity")
+    found = updating.anneal(
+        np.random.default_rng(0).normal(size=(2, 30, 2)).astype(np.float32),
+        log_ratio=lambda draws: 0.6 * draws[:, :, 0],
+        target_at=lambda power: gaussian_target(np.ones(2)),
+        kernel=kernel,
+        tuning={"step_size": np.full(2, 0.5), "num_steps": np.full(2, 3), "inverse_mass_matrix": np.ones((2, 2))},
+        seed=0,
+    )
+    wanted = {one.name for one in kernel.statistics() if "energy" not in one.name}
+    assert wanted <= set(found.stats)
+    assert all(found.stats[name].shape == (2, 30) for name in wanted)
+    assert set(np.unique(found.stats["n_proposals"])) <= {1, 2}
