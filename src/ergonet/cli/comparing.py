@@ -47,7 +47,7 @@ def compare(
     """Compare runs by how well they predict rows that were left out, with the error of each difference.
 
     Leave-one-out is estimated from the draws and needs the data of the fits, which must be the same rows. Held-out rows
-    are compared if all runs have the same, and alone if training rows have weights. A difference within its noise is
+    are compared if all runs have the same, and alone if training rows have weights. A difference within its error is
     labeled as noise.
     """
     with errors_in_one_line():

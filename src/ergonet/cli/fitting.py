@@ -229,7 +229,7 @@ def conclude(directory: RunDirectory, metrics: Any, *, strict: bool, quiet: bool
 
 
 def _header(settings: Settings, dataset: "Dataset", model: Any, chosen: list[str]) -> str:
-    """What is about to be done, and which parts of it the table has chosen."""
+    """What is about to be done, and which parts of it were chosen from the data."""
     from ergonet.inference.until import Until
     from ergonet.report.wording import plural
 

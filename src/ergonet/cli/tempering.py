@@ -51,7 +51,7 @@ def temper(
     Takes the settings and options of `ergonet fit`, whose `--time-limit` here holds for each temperature. Each
     temperature is a fit of its own from the same seed. A colder posterior that predicts better says that prior or
     likelihood is wrong for these rows, or that chains did not reach the posterior. Differences are paired over rows;
-    those within their noise are labeled as noise.
+    those within their errors are labeled as noise.
     """
     with errors_in_one_line():
         from ergonet.cli import executors

@@ -78,7 +78,7 @@ class BayesianEstimator(BaseEstimator):
     kernel: Any = parameter(
         None,
         f"None: chosen from the data; a name: {KERNELS.listed()}; settings such as `{{'name': 'hmc', 'num_steps': "
-        f"32}}`; or a kernel. With a kernel, the table chooses nothing else of the run: 4 chains of 500 and 500 "
+        f"32}}`; or a kernel. With a kernel, nothing else of the run is chosen from the data: 4 chains of 500 and 500 "
         f"transitions without a warm start, unless they are set. Only for hierarchical priors: "
         f"{KERNELS.listed('hyperparameters')}.",
     )

@@ -227,7 +227,6 @@ def _moved(
         before: Any = first[1]
         (state, info), (acceptance, gradients) = lax.scan(transition, first, keys[1:])
         total = jnp.sum(gradients) + before.gradients + 1
-        values = info.values()
-        return state, values, (jnp.sum(acceptance) + before.acceptance) / len(keys), total
+        return state, info.values(), (jnp.sum(acceptance) + before.acceptance) / len(keys), total
 
     return lax.map(one, (positions, keys))

@@ -27,8 +27,8 @@ from ergonet.trajectory.delayed import Delayed, DelayedTrajectory
 class DelayedRejectionInfo(TrajectoryInfo):
     """Diagnostics of a transition with delayed rejection.
 
-    `acceptance` is that of the first proposal, at which the step-size adaptation aims. `diverging` and `nonfinite` say
-    that both proposals were: a chain is held up only there.
+    `acceptance` is that of the first proposal, at which the step-size adaptation aims. `diverging` says that both
+    proposals diverged: a chain is held up only there. `nonfinite` says that one of these had no finite energy.
 
     Attributes:
         num_proposals: number of proposals, 1 or 2.
@@ -122,7 +122,7 @@ class DelayedRejectionHMC(AbstractAroundHMC):
             energy_error=energy - begun,
             max_energy_error=jnp.where(is_worse, errors[1], errors[0]),
             diverging=diverging,
-            nonfinite=diverging & ~(jnp.isfinite(first) | jnp.isfinite(second)),
+            nonfinite=diverging & ~(jnp.isfinite(first) & jnp.isfinite(second)),
             num_steps=trajectory.taken,
             moved=is_first | is_second,
             num_proposals=jnp.where(is_first, 1, 2),

@@ -97,6 +97,14 @@ def test_the_report_names_it():
     assert "`ergonet predict`, which recalibrates" in paragraph(metrics)[-1]
 
 
+@pytest.mark.parametrize("temperature", [2, 2.0])
+def test_the_report_names_a_temperature_that_was_given(temperature):
+    record = classification_record(chains=1, draws=1)
+    settings = {**record.settings, "likelihood": {"name": "categorical", "temperature": temperature}}
+    said = dict(overview.fitted(replace(record, settings=settings)))["Probabilities"]
+    assert said.startswith("averages over the draws to the power 1/2, normalized, which makes them less sure.")
+
+
 class Plain:
     """Inputs and targets are those of the network."""
 

@@ -88,7 +88,7 @@ def test_what_has_no_counterpart_is_refused():
         onnx_model(counts, samples, preprocessing)
 
 
-def test_without_the_package_the_extra_is_named(monkeypatch):
+def test_without_the_package_it_is_named(monkeypatch):
     def absent(name):
         raise ImportError(name)
 
